@@ -291,11 +291,11 @@ def test_without_records_start_and_duration_do() -> None:
 
 @pytest.mark.parametrize("odd", ["j.1", "a|b", "a\\b", "x(y)[z]{1}*+?^$"])
 def test_names_of_jobs_are_quoted_in_promql(odd: str) -> None:
-    read = aom.read_query(Query("m", 1.0).text(120, ["plain-1", odd]))
+    read = aom.read_query(Query("m").text(120, ["plain-1", odd]))
     label, wanted = read.matchers[-1]
     assert (label, read.window) == ("service_id", 120)
     assert [bool(wanted.fullmatch(name)) for name in ("plain-1", odd, "a", "jx1")] == [True, True, False, False]
-    assert r',service_id=~"a\"b"}' in Query("m", 1.0).text(120, ['a"b'])
+    assert r',service_id=~"a\"b"}' in Query("m").text(120, ['a"b'])
 
 
 # Whole backfills.

@@ -34,7 +34,7 @@ def _usage_sources(reading: Reading, level: Level) -> Iterator[str]:
     ratios = [metric for metric, suffix in RATIO_METRICS.items() if suffix == reading.key]
     rates = [metric for metric, (suffix, _) in RATE_METRICS.items() if suffix == reading.key]
     of_v1 = ", ".join(metric[0].upper() + metric[1:] for metric in (*ratios, *rates) if not metric.startswith("npu"))
-    of_aom = ", ".join(names[0] for names in reading.sources.values())
+    of_aom = ", ".join(reading.sources.values())
     if ratios and level != "device":
         yield f"{_TASKS}, {', '.join(ratios)}"
     yield f"{_AOM}, {of_aom}"

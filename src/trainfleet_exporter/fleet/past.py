@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -24,7 +24,7 @@ from trainfleet_exporter.families.usage import SHOWN_AS, Family, Level
 from trainfleet_exporter.fleet.history import Interval, elapsed
 from trainfleet_exporter.fleet.quantities import convert, total
 from trainfleet_exporter.fleet.usage import KEY_LENGTHS, SILENCE, Key, Reading, SourceMetric
-from trainfleet_exporter.model import FINISHED, Job, Status, UsageSource
+from trainfleet_exporter.model import FINISHED, Accelerator, Job, Status, UsageSource
 from trainfleet_exporter.providers.history import MINUTE, Life, Past, PastCall, Range, Spell, Track
 
 Values: TypeAlias = Mapping[int, float | None]
@@ -150,12 +150,12 @@ class PastUsage(Generic[M]):
 class PastReadings:
     """The readings of one metric from a past range. `dropped` counts by reason what is not shown."""
 
-    def __init__(self, level: Level, asked: Asked) -> None:
+    def __init__(self, level: Level, asked: Asked, *, accelerator: Accelerator = "gpu") -> None:
         self.dropped: Counter[str] = Counter()
-        self._level, self._asked = level, asked
+        self._level, self._asked, self._accelerator = level, asked, accelerator
         self._found: defaultdict[Key, dict[int, float | None]] = defaultdict(dict)
-        self._spoiled: set[str] = set()
-        """Owners of readings of an unknown part or time, which have no sums."""
+        self.spoiled: set[str | Key] = set()
+        """As of fleet.usage.NewestReadings."""
 
     def put(self, key: Key, time: float, value: float | None) -> None:
         """Take over a reading. The first one of a time counts, and none from when its job did not run."""
@@ -164,7 +164,7 @@ class PastReadings:
             self.dropped["unlisted"] += 1
         elif not 0 <= time < math.inf or len(key) < KEY_LENGTHS[self._level]:
             self.dropped["malformed"] += 1
-            self._spoiled.add(key[0])
+            self.spoiled.add(key[0])
         elif runs.start <= int(time) < runs.end:
             self.dropped["malformed"] += value is None
             self.dropped["duplicate"] += int(time) in self._found[key]
@@ -184,7 +184,7 @@ class PastReadings:
                     self.dropped["out_of_range"] += unusable - sum(raw is None for raw in raws.values())
             shown = converted if family.level == self._level else self._wholes(converted, family)
             for key, dated in shown.items():
-                yield from _track(SHOWN_AS[family.level], family.path, key, dated)
+                yield from _track(SHOWN_AS[family.level], family.path, key, dated, accelerator=self._accelerator)
 
     def sources(self, source: str) -> Iterator[Track]:
         """Yield that the source served each job at the times of its readings."""
@@ -192,7 +192,7 @@ class PastReadings:
         for key, raws in self._found.items():
             moments[key[0]].update(time for time, raw in raws.items() if raw is not None)
         for owner, times in moments.items():
-            yield from source_tracks(owner, source, times)
+            yield from _track(UsageSource, "source", (owner,), dict.fromkeys(times, 1.0), source=source)
 
     def _wholes(self, parts: Mapping[Key, Values], family: Family) -> Mapping[Key, Values]:
         groups: defaultdict[Key, list[Values]] = defaultdict(list)
@@ -201,7 +201,7 @@ class PastReadings:
         end = self._asked.span.end
         found = {}
         for key, group in groups.items():
-            if family.is_ratio or key[0] not in self._spoiled:
+            if family.is_ratio or self.spoiled.isdisjoint((key[0], key)):
                 goes_on = self._asked.within[key[0]].end >= end
                 found[key] = whole(group, is_ratio=family.is_ratio, goes_on=end if goes_on else None)
         return found
@@ -228,16 +228,11 @@ def whole(parts: Sequence[Values], *, is_ratio: bool, goes_on: int | None = None
     }
 
 
-def source_tracks(job_id: str, source: str, moments: Iterable[int]) -> Iterator[Track]:
-    """Yield that a source served a job at some times."""
-    yield from _track(UsageSource, "source", (job_id,), dict.fromkeys(moments, 1.0), source)
-
-
-def _track(of: type, field: str, key: Key, values: Values, source: str = "") -> Iterator[Track]:
+def _track(of: type, field: str, key: Key, values: Values, **given: Any) -> Iterator[Track]:
     pairs = sorted((time, value) for time, value in values.items() if value is not None)
     if pairs:
         times, usable = zip(*pairs, strict=True)
-        yield Track(of, field, key, array("q", times), array("d", usable), source=source)
+        yield Track(of, field, key, array("q", times), array("d", usable), **given)
 
 
 def parts_of(life: Life, level: Level) -> int:

@@ -13,7 +13,7 @@ import sys
 import time as wall_clock
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain, compress, filterfalse, repeat
 from operator import itemgetter, le
@@ -143,8 +143,8 @@ class NewestReadings:
         self.times, self.values = array("d"), list[float | None]()
         """The Unix times and the values of these, in the metric's unit (None if unusable)."""
         self.dropped: Counter[str] = Counter()
-        self.spoiled: set[str] = set()
-        """Owners of readings of an unknown part or time, which have no sums; an empty text if any may be the owner."""
+        self.spoiled: set[str | Key] = set()
+        """Owners of readings of an unknown part or time, which have no sums, or single wholes; empty: any owner."""
         self.points = 0
         """Readings so far, whether or not they are shown."""
         self.since = now - max_age
@@ -241,7 +241,7 @@ class NewestReadings:
         return result
 
 
-def wholes(points: Points, family: Family, silence: float, spoiled: Collection[str] = ()) -> dict[Key, Row]:
+def wholes(points: Points, family: Family, silence: float, spoiled: Set[str | Key] = frozenset()) -> dict[Key, Row]:
     """Return the values of the wholes of a family, made of the readings of their parts."""
     keys, times, values = points
     length, found, is_ratio, end = KEY_LENGTHS[family.level], dict[Key, Row](), family.is_ratio, 0
@@ -255,7 +255,7 @@ def wholes(points: Points, family: Family, silence: float, spoiled: Collection[s
     for size in sizes.values():
         start, end = end, end + size
         key = keys[start][:length]
-        if spoiled and not is_ratio and ("" in spoiled or key[0] in spoiled):
+        if spoiled and not is_ratio and not spoiled.isdisjoint(("", key[0], key)):
             continue
         parts, oldest, newest = values[start:end], first, last
         if first < last or None in parts:

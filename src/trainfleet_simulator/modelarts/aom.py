@@ -34,7 +34,7 @@ _UNITS = {"s": 1, "m": 60}
 _REMEMBERED = 600  # seconds for which names of metrics can be found
 _MOST_STEPS = 11_000  # of one range, as in Prometheus
 _TIME = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?")
-_CARD_LABELS = {"gpu": "gpu_id", "npu": "npu_id"}
+_CARD_LABELS = {"gpu": "gpu_index", "npu": "npu_id"}
 _CARD_MEMORY = {spec.pool_id: spec.node_type.card_memory * 1024 for spec in catalog.POOLS}  # MiB
 _OTHER_METRICS = {"ma_container_cpu_util": 2.5, "ma_container_memory_util": 11.0}
 """Constant readings of containers that do not train."""
@@ -166,8 +166,6 @@ class Aom:
     def __init__(self, world: World) -> None:
         self.lag = 60.0
         """Seconds until a sample can be queried. Tests change it."""
-        self.renamed: dict[str, str] = {}
-        """Other names of labels. Tests change them."""
         self._world = world
         self._series = lru_cache(3 * 20)(lambda until, since, name: list(self._points(until, since, name)))
         # All metrics share the labels of a container or card, because there are many thousands of them.
@@ -207,11 +205,6 @@ class Aom:
         if call.world.hidden:  # series without a job have no workspace
             gone = {job.job_id for job in call.world.jobs.values() if not call.world.shows(job)}
             points = [point for point in points if point[0]["service_id"] not in gone]
-        if renamed := self.renamed:
-            points = [
-                (dict(sorted((renamed.get(name, name), text) for name, text in labels.items())), value)
-                for labels, value in points
-            ]
         points = [
             point
             for point in points

@@ -14,7 +14,7 @@ from trainfleet_exporter.config.schema import OptionalCollector, ProviderConfig,
 from trainfleet_exporter.fleet.chosen_metrics import ChosenMetrics, ProfiledUsage
 from trainfleet_exporter.providers.huawei_modelarts.api import public_endpoint
 from trainfleet_exporter.providers.huawei_modelarts.credentials import Credentials, load
-from trainfleet_exporter.providers.huawei_modelarts.metrics import DEFAULT_INSTANCE, FAMILIES, UNITS, Choice
+from trainfleet_exporter.providers.huawei_modelarts.metrics import DEFAULT_INSTANCE, FAMILIES, UNITS
 from trainfleet_exporter.providers.key_search import checked
 
 _REGIONS = (
@@ -64,14 +64,6 @@ class Metric(Section):
     """The unit of the values: one of those of the family in docs/configuration.md."""
 
 
-class _Metrics(ChosenMetrics):
-    """The base of `Metrics`."""
-
-    def choices(self) -> Mapping[str, Choice]:
-        """The values of the config, by family."""
-        return {family: Choice(metric.promql, metric.unit) for family, metric in self.given().items()}
-
-
 def _metric(units: Mapping[str, float]) -> type[Metric]:
     """The section of a family that is counted in one of these units."""
     unit: Any = (Literal[tuple(units)], ...)
@@ -79,12 +71,12 @@ def _metric(units: Mapping[str, float]) -> type[Metric]:
 
 
 if TYPE_CHECKING:
-    Metrics = _Metrics
+    Metrics = ChosenMetrics
 else:
     # A key for each family that can be fed, named as it is after `trainfleet_`.
     Metrics = create_model(
         "Metrics",
-        __base__=_Metrics,
+        __base__=ChosenMetrics,
         __module__=__name__,
         **{family: (_metric(units) | None, None) for family, units in UNITS.items()},
     )

@@ -1,7 +1,7 @@
 """The metrics of AOM and the families that they feed: a table, its replacements in the config, and the queries.
 
 Percent are 0 to 100. Megabytes are MiB by convention, and disk kilobytes are KiB a second in spite of their name (both
-unproven). The names of NPU and network metrics are unproven as well, so several are tried, and none if AOM has none.
+unproven). The names of NPU and network metrics are unproven as well: AOM is asked which metrics it has.
 
 https://support.huaweicloud.com/intl/en-us/productdesc-aom2/aom_01_0026.html
 """
@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from trainfleet_exporter.families.usage import LEVELS, MEASURES, PROFILING, Family, Level, Measure, exposed
 from trainfleet_exporter.fleet.quantities import UNITS as UNITS_OF
@@ -20,21 +21,9 @@ from trainfleet_exporter.model import Accelerator
 
 DEFAULT_INSTANCE = "0"
 """The id of Prometheus_AOM_Default, which paths need not contain."""
-JOB_LABEL = "service_id"
-POD_LABELS = ("pod_name", "task_id", "task_name", "pod_id", "pod")
-CARD_LABELS: Mapping[str, Accelerator | None] = MappingProxyType(
-    {
-        "npu_id": "npu",
-        "gpu_id": "gpu",
-        "npu_index": "npu",
-        "gpu_index": "gpu",
-        "gpu_uuid": "gpu",
-        "device_id": None,
-        "card_id": None,
-    }
-)
-"""The labels that may name pods and cards; which of them exist is unproven. A query groups by all of them,
-and those that its answer has are believed, the first one first. A card's label may name its kind."""
+JOB_LABEL, POD_LABEL = "service_id", "pod_name"
+CARD_LABELS = ("npu_id", "gpu_index")
+"""Only the label of the job is proven. Series without one of the others are of the whole pod, or the whole job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +31,9 @@ class Reading:
     """What feeds the families of one meaning."""
 
     measure: Measure
-    sources: Mapping[Accelerator | None, Sequence[str]]
-    """The metrics of AOM by the kind of cards that have series (None: whole pods). The first that exists is read."""
+    unit: str
+    sources: Mapping[Accelerator | None, str]
+    """The metrics of AOM by the kind of cards that have series (None: whole pods)."""
 
     @property
     def key(self) -> str:
@@ -56,53 +46,31 @@ class Reading:
         return [family for level in LEVELS if (family := self.measure.at(level)) is not None]
 
 
-_TABLE: Mapping[str, Mapping[Accelerator | None, str]] = {
-    "cpu_utilization_ratio": {None: "cpu_util"},
-    "accelerator_utilization_ratio": {"gpu": "gpu_util", "npu": "npu_util npu_ai_core_util"},
-    "memory_utilization_ratio": {None: "memory_util"},
-    "accelerator_memory_utilization_ratio": {"gpu": "gpu_mem_util", "npu": "npu_memory_util npu_mem_util"},
-    "network_receive_bytes_per_second": {
-        None: "network_receive_bytes network_receive_kilobytes network_rx_bytes",
-    },
-    "network_transmit_bytes_per_second": {
-        None: "network_transmit_bytes network_transmit_kilobytes network_tx_bytes",
-    },
-    "disk_read_bytes_per_second": {None: "disk_read_kilobytes"},
-    "disk_write_bytes_per_second": {None: "disk_write_kilobytes"},
-    "cpu_usage_cores": {None: "cpu_used_core"},
-    "memory_usage_bytes": {None: "memory_used_megabytes"},
-    "accelerator_memory_usage_bytes": {
-        "gpu": "gpu_mem_used_megabytes",
-        "npu": "npu_memory_used_megabytes npu_mem_used_megabytes",
-    },
-    "accelerator_memory_capacity_bytes": {
-        "gpu": "gpu_mem_total_megabytes",
-        "npu": "npu_memory_total_megabytes npu_mem_total_megabytes",
-    },
-    "accelerator_power_watts": {"gpu": "gpu_power_usage_watts", "npu": "npu_power_usage_watts npu_power_watts"},
-    "healthy": {"npu": "npu_ai_core_health_status"},
-    "temperature_celsius": {"npu": "npu_ai_core_temperature_celsius"},
+_TABLE: Mapping[str, tuple[str, Mapping[Accelerator | None, str]]] = {
+    "cpu_utilization_ratio": ("%", {None: "cpu_util"}),
+    "accelerator_utilization_ratio": ("%", {"gpu": "gpu_util", "npu": "npu_util"}),
+    "memory_utilization_ratio": ("%", {None: "memory_util"}),
+    "accelerator_memory_utilization_ratio": ("%", {"gpu": "gpu_mem_util", "npu": "npu_memory_util"}),
+    "network_receive_bytes_per_second": ("Bytes/s", {None: "network_receive_bytes"}),
+    "network_transmit_bytes_per_second": ("Bytes/s", {None: "network_transmit_bytes"}),
+    "disk_read_bytes_per_second": ("KiB/s", {None: "disk_read_kilobytes"}),
+    "disk_write_bytes_per_second": ("KiB/s", {None: "disk_write_kilobytes"}),
+    "cpu_usage_cores": ("Core", {None: "cpu_used_core"}),
+    "memory_usage_bytes": ("MiB", {None: "memory_used_megabytes"}),
+    "accelerator_memory_usage_bytes": ("MiB", {"gpu": "gpu_mem_used_megabytes", "npu": "npu_memory_used_megabytes"}),
+    "accelerator_memory_capacity_bytes": (
+        "MiB",
+        {"gpu": "gpu_mem_total_megabytes", "npu": "npu_memory_total_megabytes"},
+    ),
+    "accelerator_power_watts": ("W", {"gpu": "gpu_power_usage_watts", "npu": "npu_power_usage_watts"}),
+    "healthy": ("flag", {"npu": "npu_ai_core_health_status"}),
+    "temperature_celsius": ("C", {"npu": "npu_ai_core_temperature_celsius"}),
 }
-"""By suffix, as in Reading, the names after `ma_container_`. The first one is read first: it shows whether AOM
-responds at all."""
-_UNITS = {
-    "util": "%",
-    "bytes": "Bytes/s",
-    "kilobytes": "KiB/s",
-    "megabytes": "MiB",
-    "core": "Core",
-    "watts": "W",
-    "status": "flag",
-    "celsius": "C",
-}
-"""The unit of a metric, by the last word of its name."""
+"""By suffix, as in Reading, the unit, and the names after `ma_container_`."""
 ACCELERATORS = "accelerator_utilization_ratio"
 READINGS = tuple(
-    Reading(
-        {**MEASURES, **PROFILING}[suffix],
-        {kind: [f"ma_container_{name}" for name in names.split()] for kind, names in sources.items()},
-    )
-    for suffix, sources in _TABLE.items()
+    Reading({**MEASURES, **PROFILING}[suffix], unit, {kind: f"ma_container_{name}" for kind, name in names.items()})
+    for suffix, (unit, names) in _TABLE.items()
 )
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {family.suffix: family for reading in READINGS for family in reading.families}
@@ -115,65 +83,51 @@ UNITS: Mapping[str, Mapping[str, float]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """The config of one family: its query, and its unit."""
-
-    promql: str
-    unit: str
-
-
-@dataclass(frozen=True, slots=True)
 class Query:
-    """A query, and how many base units a value of its answer counts."""
+    """A query for a metric of the table, or as the config wrote it (`promql`)."""
 
     metric: str
-    factor: float
     accelerator: Accelerator | None = None
     """The kind of the cards that have series; None: what is not known to be of cards."""
     promql: str = ""
-    """As the config wrote it; empty for a metric of the table."""
 
     def text(self, window: float, job_ids: Collection[str] = ()) -> str:
         """PromQL for all jobs, or those named; `window` is how old a sample may be, in seconds. What the config wrote
         is asked for all jobs as it is."""
         if self.promql:
             return self.promql
-        groups = [JOB_LABEL, *POD_LABELS, *(CARD_LABELS if self.accelerator else ())]
-        whole = max(60, int(window))
-        age = f"{whole}s" if whole % 60 else f"{whole // 60}m"
+        groups = [JOB_LABEL, POD_LABEL, *(CARD_LABELS if self.accelerator else ())]
         only = "|".join(map(re.escape, job_ids))
         jobs = f",{JOB_LABEL}=~{json.dumps(only)}" if only else ""  # Go reads such texts alike
         series = f'{self.metric}{{container_name="modelarts-training"{jobs}}}'
-        return f"avg by ({', '.join(groups)}) (last_over_time({series}[{age}]))"
+        return f"avg by ({', '.join(groups)}) (last_over_time({series}[{max(60, int(window))}s]))"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The queries that feed a measure at some levels. Their answers are shown as one part."""
+    """The queries of one measure. Their answers are shown as one part."""
 
     key: str
-    measure: Measure
-    levels: frozenset[Level]
+    suffix: str
+    """Of the measure."""
+    level: Level
+    """The level of the readings that sums are made of. Of coarser ones, only ratios are believed."""
     queries: tuple[Query, ...]
-    of_cards: bool
-    """Whether cards have series."""
-
-    @property
-    def is_chosen(self) -> bool:
-        """Whether the query is the config's."""
-        return self.queries[0].promql != ""
+    targets: Mapping[Family, float]
+    """The families that it feeds, and how many base units a value counts."""
 
 
 def plans(
     existing: Collection[str | None] | None,
-    chosen: Mapping[str, Choice],
+    chosen: Mapping[str, Any],
     deny: Sequence[str] = (),
     profiles: Container[str] = (),
 ) -> list[Plan]:
     """Return the queries of the existing metrics, and of the choices of the config.
 
-    If `existing` is None, the names are unknown, and the first name of each source is tried, as for sources without a
-    name if it has a None. Families that are denied (`deny`), or of other profiles, have no query.
+    A choice is a `Metric` of the config, by family. All metrics are tried if `existing` is None, because the names are
+    unknown, or has a None, an unreadable name.
+    Families that are denied (`deny`), or of other profiles, have no query.
     """
     return [plan for reading in READINGS for plan in _plans(reading, existing, chosen, deny, profiles)]
 
@@ -181,26 +135,22 @@ def plans(
 def _plans(
     reading: Reading,
     existing: Collection[str | None] | None,
-    chosen: Mapping[str, Choice],
+    chosen: Mapping[str, Any],
     deny: Sequence[str],
     profiles: Container[str],
 ) -> Iterator[Plan]:
     """A query of the config serves its level, and the levels above it that have none. The table serves the others."""
-    units, of_cards = UNITS_OF[reading.measure.quantity], None not in reading.sources
-    shown = {family.level for family in exposed(reading.families, deny, profiles)}
-    free: set[Level] = set()
+    units, shown = UNITS_OF[reading.measure.quantity], exposed(reading.families, deny, profiles)
+    free: list[Family] = []
     for family in reading.families:
-        free |= {family.level} & shown
+        free += [family] if family in shown else []
         if (choice := chosen.get(family.suffix)) is not None:
             if free:
-                query = Query(family.suffix, units[choice.unit], promql=choice.promql)
-                yield Plan(family.suffix, reading.measure, frozenset(free), (query,), of_cards)
-            free = set()
-    queries = []
-    for kind, names in reading.sources.items():
-        known = [name for name in names if existing is None or name in existing]
-        if known or None in (existing or ()):
-            metric = (known or names)[0]
-            queries.append(Query(metric, units[_UNITS[metric.rpartition("_")[2]]], kind))
+                query, targets = Query("", promql=choice.promql), dict.fromkeys(free, units[choice.unit])
+                yield Plan(family.suffix, reading.key, family.level, (query,), targets)
+            free = []
+    is_tried = existing is None or None in existing
+    queries = [Query(name, kind) for kind, name in reading.sources.items() if is_tried or name in (existing or ())]
     if free and queries:
-        yield Plan(reading.key, reading.measure, frozenset(free), tuple(queries), of_cards)
+        level: Level = "pod" if None in reading.sources else "device"
+        yield Plan(reading.key, reading.key, level, tuple(queries), dict.fromkeys(free, units[reading.unit]))

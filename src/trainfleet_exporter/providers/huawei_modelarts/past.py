@@ -9,8 +9,7 @@ Cost: a call for each 50 jobs and each search; for each day one call a metric of
 from __future__ import annotations
 
 import logging
-from array import array
-from collections import defaultdict
+from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
@@ -19,10 +18,8 @@ from msgspec.structs import replace
 
 from trainfleet_exporter.config import JobsScope
 from trainfleet_exporter.errors import AccessDenied, CloudError
-from trainfleet_exporter.families.usage import SHOWN_AS, Level
-from trainfleet_exporter.fleet.past import PastSource, life_of, parts_of, source_tracks
-from trainfleet_exporter.fleet.usage import Key
-from trainfleet_exporter.model import FINISHED, Accelerator, Job, Status
+from trainfleet_exporter.fleet.past import Asked, PastReadings, PastSource, life_of, parts_of
+from trainfleet_exporter.model import FINISHED, Job, Status
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.history import DAY, MINUTE, Life, Past, PastCall, Range, Spell, Track, seconds_after
 from trainfleet_exporter.providers.huawei_modelarts import usage
@@ -40,7 +37,7 @@ from trainfleet_exporter.providers.huawei_modelarts.jobs import (
 )
 from trainfleet_exporter.providers.huawei_modelarts.jobs import job as job_of
 from trainfleet_exporter.providers.huawei_modelarts.metrics import Plan, plans
-from trainfleet_exporter.providers.huawei_modelarts.task_metrics import JobParts, Values
+from trainfleet_exporter.providers.huawei_modelarts.task_metrics import JobParts
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.values import unix_time
 from trainfleet_exporter.transport.json_fields import iso_time
@@ -85,7 +82,7 @@ class ModelArtsPast(Past):
         else:
             self._workspaces = sorted(self._config.workspaces)
         if self._usage.asks_aom:
-            chosen = self._usage.metrics.choices(), self._metrics.deny, self._usage.profiling
+            chosen = self._usage.metrics.given(), self._metrics.deny, self._usage.profiling
             try:
                 names = await usage.metric_names(self._api, deadline=deadline)
                 if names is None:  # whether a query is answered counts: any will do
@@ -144,39 +141,23 @@ class ModelArtsPast(Past):
         if seconds_after(within.start, MINUTE) >= within.end or (names_jobs and not runs):
             return
         jobs = {job_id: JobParts(lives[job_id].job, lives[job_id].tasks) for job_id in runs}
-        found = await usage.read(
-            self._api,
-            plan,
-            jobs,
-            _WINDOW,
-            deadline=deadline,
-            is_known=lambda job_id: True,  # others have samples, too
-            within=within,
-            runs=runs,
-            job_ids=runs if names_jobs else (),
+        named, lost = runs if names_jobs else (), Counter[str]()
+        answers = await usage.read(
+            self._api, plan, jobs, _WINDOW, lost, deadline=deadline, within=within, job_ids=named
         )
-        deciding = next((each for each in self._plans if not each.of_cards), self._plans[0])
-        for track in tracks(found, names_source=plan is deciding):
-            yield track
-        self.dropped.update(found.dropped)
-
-
-def tracks(found: Values, *, names_source: bool) -> Iterator[Track]:
-    """Yield the series of values; with `names_source`, also that AOM served these jobs."""
-    moments: defaultdict[str, set[int]] = defaultdict(set)
-    series: defaultdict[tuple[Level, Accelerator, Key], tuple[array[int], array[float]]] = defaultdict(
-        lambda: (array("q"), array("d"))
-    )
-    for at, level, kind, key, value in found.rows():
-        times, numbers = series[level, kind, key]
-        times.append(at)
-        numbers.append(value)
-        moments[key[0]].add(at)
-    for (level, kind, key), (times, numbers) in series.items():
-        path = found.measure.of(level).path
-        yield Track(SHOWN_AS[level], path, key, times, numbers, accelerator=kind)
-    for job_id, dates in moments.items() if names_source else ():
-        yield from source_tracks(job_id, AOM.name, dates)
+        decides = plan is next((each for each in self._plans if each.level == "pod"), self._plans[0])
+        for each in answers:
+            found = PastReadings(each.level, Asked(runs, len(each.readings), MINUTE), accelerator=each.accelerator)
+            found.spoiled |= each.incomplete(jobs)
+            for reading in each.readings:
+                if reading[0][0] in runs:  # others have samples, too
+                    found.put(*reading)
+            for track in found.tracks(each.targets):
+                yield track
+            for track in found.sources(AOM.name) if decides else ():
+                yield track
+            lost.update(found.dropped if each.is_first else ())
+        self.dropped.update(lost)
 
 
 def job_life(row: JobRow, *, shown_tags: Collection[str]) -> Life | None:

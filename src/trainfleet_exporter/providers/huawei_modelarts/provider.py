@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 from trainfleet_exporter.fleet.collectors import collectors_of
 from trainfleet_exporter.fleet.sources import JobSources
 from trainfleet_exporter.fleet.workspaces import Workspaces
@@ -16,15 +14,15 @@ from trainfleet_exporter.providers.huawei_modelarts.credentials import KEPT
 from trainfleet_exporter.providers.huawei_modelarts.jobs import STATES, Jobs
 from trainfleet_exporter.providers.huawei_modelarts.nodes import Nodes
 from trainfleet_exporter.providers.huawei_modelarts.pools import Pools
+from trainfleet_exporter.providers.huawei_modelarts.task_metrics import SOURCE as TASK_METRICS
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import collector_of_task_metrics
+from trainfleet_exporter.providers.huawei_modelarts.usage import SOURCE as AOM
 from trainfleet_exporter.providers.huawei_modelarts.usage import Usage
 from trainfleet_exporter.providers.huawei_modelarts.v1 import JobsV1
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 
 _MEASURED = frozenset({Status.RUNNING})
 """The usage of other jobs is from their end."""
-_IN_BULK = {"aom": True, "task_metrics": False, "auto": None}
-"""By the config's source, whether AOM has a job. By `auto`, it has to be found out."""
 
 
 class HuaweiModelArts:
@@ -34,19 +32,26 @@ class HuaweiModelArts:
         self.name = config.name
         self._api = Api(config, context)
         self.identity, self.endpoints = self._api.identity, self._api.endpoints
-        self._config, self._settings = config, context.settings
-        self._fleet = Workspaces(config, context, STATES)
-        chosen, every = config.collectors, context.settings.poll_interval
-        v1_interval = chosen.jobs_v1.effective_interval(every)
-        jobs = Jobs(self._api, config, self._fleet)
-        pools = Pools(self._api, self._fleet, has_jobs=chosen.jobs.enabled)
-        nodes = Nodes(self._api, self._fleet, jobs, pools, has_jobs=chosen.jobs.enabled)
-        self.collectors: Sequence[Collector] = (
-            *collectors_of([jobs], chosen, every),
-            *(self._usage(jobs) if chosen.usage.enabled else ()),
-            *collectors_of([pools, nodes], chosen, every),
-            *([JobsV1(self._api, config, self._fleet, v1_interval)] if chosen.jobs_v1.enabled else ()),
-        )
+        self._config = config
+        fleet = Workspaces(config, context, STATES)
+        chosen, every, usage = config.collectors, context.settings.poll_interval, config.collectors.usage
+        jobs = Jobs(self._api, config, fleet)
+        pools = Pools(self._api, fleet, has_jobs=chosen.jobs.enabled)
+        nodes = Nodes(self._api, fleet, jobs, pools, has_jobs=chosen.jobs.enabled)
+        interval, in_bulk = usage.effective_interval(every), {AOM: True, TASK_METRICS: False}.get(usage.source)
+        # By `auto`, it has to be found out whether AOM has a job.
+        sources = JobSources(fleet, in_bulk=lambda job: in_bulk, measured=_MEASURED, interval=interval)
+        self.collectors: list[Collector] = [*collectors_of([jobs], chosen, every)]
+        if usage.asks_aom:
+            aom = Usage(self._api, usage, context.settings, fleet, sources=sources, tasks_of=jobs.tasks_of)
+            self.collectors += collectors_of([aom], chosen, every)
+        if usage.enabled and usage.source != AOM:
+            self.collectors.append(
+                collector_of_task_metrics(self._api, fleet, interval, usage, sources, tasks_of=jobs.tasks_of)
+            )
+        self.collectors += collectors_of([pools, nodes], chosen, every)
+        if chosen.jobs_v1.enabled:
+            self.collectors.append(JobsV1(self._api, config, fleet, chosen.jobs_v1.effective_interval(every)))
 
     @property
     def facts(self) -> ProviderFacts:
@@ -57,25 +62,6 @@ class HuaweiModelArts:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._api.aclose()
-
-    def _usage(self, jobs: Jobs) -> Iterator[Collector]:
-        """AOM, task metrics, or both."""
-        chosen, every = self._config.collectors, self._settings.poll_interval
-        interval, in_bulk = chosen.usage.effective_interval(every), _IN_BULK[chosen.usage.source]
-        sources = JobSources(self._fleet, in_bulk=lambda job: in_bulk, measured=_MEASURED, interval=interval)
-        if in_bulk is not False:
-            usage = Usage(self._api, chosen.usage, self._settings, self._fleet, sources=sources, tasks_of=jobs.tasks_of)
-            yield from collectors_of([usage], chosen, every)
-        if in_bulk is not True:
-            yield collector_of_task_metrics(
-                self._api,
-                self._fleet,
-                interval,
-                tasks_of=jobs.tasks_of,
-                sources=sources,
-                waits=in_bulk is None,
-                max_jobs=chosen.usage.max_jobs,
-            )
 
 
 def _past(config: HuaweiModelArtsConfig, context: BuildContext) -> Past:

@@ -1,6 +1,4 @@
-"""Values of jobs, pods and cards from any source; arrays of v2 tasks, v1 pods and cards; the collector of v2 tasks.
-
-    a source's JSON ──put(key, number, factor, time)──► Values ──► columns of now, or rows by time
+"""Values of the pods and cards of jobs, from any source; arrays of v2 tasks and v1 pods; the collector of v2 tasks.
 
 v2: one array of one-minute averages for each of six metrics, from the task's start on, percent, -1 for "no sample".
 v1: arrays of text, `interval` minutes apart, network bytes and disk kilobytes a second (the latter unproven).
@@ -16,24 +14,25 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from msgspec import Struct
 
 from trainfleet_exporter.errors import NotFound
-from trainfleet_exporter.families.usage import MEASURES, Level, Measure
+from trainfleet_exporter.families.usage import MEASURES, Family, Level
 from trainfleet_exporter.fleet.collectors import EachJob
-from trainfleet_exporter.fleet.quantities import convert, mean
 from trainfleet_exporter.fleet.sources import JobSources
-from trainfleet_exporter.fleet.usage import UNDATED, Column, Key, Row, Subjects, count, page_readings
+from trainfleet_exporter.fleet.usage import Column, Key, NewestReadings, Reading, Subjects, count, page_readings
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Accelerator, Job, UsageSource
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.huawei_modelarts.client import Api, segment
+from trainfleet_exporter.providers.huawei_modelarts.config import Usage as UsageConfig
 from trainfleet_exporter.providers.huawei_modelarts.jobs import role_of
 from trainfleet_exporter.providers.values import amount
 from trainfleet_exporter.transport import BULK
+from trainfleet_exporter.transport.json_fields import as_number
 
 # The answers, with the fields that are read.
 
@@ -82,17 +81,6 @@ _RECENT = 5
 
 # Values of parts, and of their wholes.
 
-_LONGEST_NUMBER = 40
-"""Characters of a number that is believed to be one."""
-
-
-def number_of(raw: str | float | None) -> float | None:
-    """A value as a number; None if it is none. -1 is "no sample"."""
-    try:
-        return float(raw) if isinstance(raw, float) or (raw and len(raw) <= _LONGEST_NUMBER) else None
-    except ValueError:
-        return None
-
 
 def kind_of(metric: str) -> Accelerator:
     """The kind of accelerator that a metric is of; of no importance for others."""
@@ -100,116 +88,70 @@ def kind_of(metric: str) -> Accelerator:
 
 
 class JobParts:
-    """What a job consists of. None: not known."""
+    """What a job consists of."""
 
     def __init__(self, job: Job, pods: Collection[str]) -> None:
-        self.job_id, self.names = job.job_id, frozenset(pods)
-        self.pods = len(pods) or (int(job.nodes) if job.nodes else None)
-        self.cards = math.fsum(item.count for item in job.accelerators) if job.accelerators else None
+        self.names = frozenset(pods)
+        cards = math.fsum(item.count for item in job.accelerators)
+        self.counts: dict[Level, float | None] = {"job": 1, "pod": len(pods) or job.nodes, "device": cards or None}
+        """How many parts of a level it has; None if that is not known."""
         is_uniform = len({role_of(pod) for pod in pods}) == 1
-        self.cards_each = self.cards / self.pods if is_uniform and self.cards and self.pods else math.inf
-        """How many accelerators each pod has; infinite if that differs, or is not known."""
+        self.cards_each = cards / len(pods) if is_uniform else None
+        """How many accelerators each pod has; None if that differs, or is not known."""
         kinds = {item.kind for item in job.accelerators}
-        self.kind = kinds.pop() if len(kinds) == 1 else None
+        self.kind: Accelerator = "npu" if kinds == {"npu"} else "gpu"
+
+    def task(self, label: str) -> str:
+        """The name of the task that a label of a pod ends with; of none, the label."""
+        words = label.split("-")
+        ends = ("-".join(words[start:]) for start in range(len(words)))
+        return next((end for end in ends if end in self.names), label)
 
 
-class Values:
-    """The values of one measure of the parts of `jobs`, at each time; those of `levels` are shown.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Readings of one level and kind of accelerator, and the families that they feed (as in Plan).
 
-    A key is (job, pod), or (job, pod, card, kind of accelerator) with `of_cards`. A card without a name (an empty text)
-    stands for all cards of its pod, and a pod without a name for all pods of its job. `is_chosen`: the query is the
-    config's, and what it names less finely is believed to be of a whole. `dropped` counts by reason what is not shown.
+    A key is (job), (job, pod), or (job, pod, card, kind of accelerator).
     """
 
-    def __init__(
+    level: Level
+    accelerator: Accelerator
+    targets: Mapping[Family, float]
+    readings: Sequence[Reading]
+    is_first: bool = True
+    """Whether no other one has the same readings for other families: what is dropped counts once."""
+
+    def incomplete(self, jobs: Mapping[str, JobParts]) -> set[Key]:
+        """Return the jobs and pods that have no sums: a part has no reading, or there are more than there should be."""
+        if all(family.is_ratio for family in self.targets):
+            return set()
+        keys = {key for key, _, _ in self.readings if key[0] in jobs}
+        by_job, by_pod = Counter(key[:1] for key in keys), Counter(key[:2] for key in keys if len(key) > 2)
+        found = {key for key, number in by_job.items() if number != jobs[key[0]].counts[self.level]}
+        return found | {key for key, n in by_pod.items() if key[:1] in found and n != jobs[key[0]].cards_each}
+
+    def columns(
         self,
-        measure: Measure,
-        levels: Collection[Level],
         jobs: Mapping[str, JobParts],
+        subjects: Subjects,
         dropped: Counter[str],
         *,
-        of_cards: bool = False,
-        is_chosen: bool = False,
-    ) -> None:
-        self.measure, self.jobs, self.dropped, self.of_cards = measure, jobs, dropped, of_cards
-        self._quantity, self._is_ratio = measure.quantity, measure.is_ratio
-        self._levels, self._is_chosen = levels, is_chosen
-        self._found: defaultdict[tuple[int, str], dict[Key, float | None]] = defaultdict(dict)
-        """By time and job. None: of several values, none can be believed."""
-
-    def put(self, key: Key, number: float, factor: float, at: int = 0) -> None:
-        """Take over a number that counts `factor` base units, at a Unix time or now (0)."""
-        value = convert(number, factor, self._quantity)
-        if value is None:
-            self.dropped["out_of_range"] += 1
-            return
-        values = self._found[at, key[0]]
-        if key in values:
-            is_other = values[key] not in (None, value)
-            self.dropped["duplicate"] += 1 + is_other
-            value = None if is_other else values[key]
-        values[key] = value
-
-    @property
-    def job_ids(self) -> frozenset[str]:
-        """The jobs that have a value."""
-        return frozenset(job_id for (_, job_id), found in self._found.items() if set(found.values()) != {None})
-
-    def rows(self, job_ids: Collection[str] | None = None) -> Iterator[tuple[int, Level, Accelerator, Key, float]]:
-        """Yield all values by time, level, kind of accelerator and key; of these jobs, or all.
-
-        A ratio of a whole is the mean of what is there, by kind. A sum is of the whole or absent.
-        """
-        for at, job_id in sorted(self._found, key=itemgetter(0)):
-            known = {key: value for key, value in self._found[at, job_id].items() if value is not None}
-            if known and (job_ids is None or job_id in job_ids):
-                for level, key, parts, has_sum in self._wholes(self.jobs[job_id], known):
-                    groups: defaultdict[Accelerator, list[float]] = defaultdict(list)
-                    for part in parts if level in self._levels else ():
-                        groups[_kind(part) if self._is_ratio or level == "device" else "gpu"].append(known[part])
-                    for kind, values in groups.items():
-                        value = mean(values) if self._is_ratio else math.fsum(values) if has_sum else None
-                        if value is not None:
-                            yield at, level, kind, key, value
-
-    def columns(self, subjects: Subjects, job_ids: Collection[str] | None = None) -> list[Column]:
-        """Return the values of now; of these jobs, or all."""
-        found: defaultdict[tuple[Level, Accelerator], dict[Key, Row]] = defaultdict(dict)
-        for _, level, kind, key, value in self.rows(job_ids):
-            found[level, kind][key] = value, UNDATED, UNDATED
-        return [subjects.column(self.measure.of(level), rows, kind) for (level, kind), rows in found.items()]
-
-    def _wholes(self, job: JobParts, keys: Collection[Key]) -> Iterator[tuple[Level, Key, Collection[Key], bool]]:
-        """Yield each level and key with its parts, and whether these are all."""
-        pods: defaultdict[str, list[Key]] = defaultdict(list)
-        for key in keys:
-            pods[key[1]].append(key)
-        # More pods than there should be: some were replaced, and it is not known which.
-        has_replaced = job.pods is not None and len(pods) > job.pods
-        has_all_cards = len(keys) == job.cards and not has_replaced
-        complete = {pod for pod, parts in pods.items() if has_all_cards or self._is_whole(job, parts)}
-        if not has_replaced:
-            is_whole = self._is_chosen and len(pods) == 1 if "" in pods else len(complete) == job.pods
-            yield "job", (job.job_id,), keys, is_whole
-        for pod, parts in pods.items():
-            if pod:
-                yield "pod", (job.job_id, pod), parts, pod in complete
-                yield from (("device", part, (part,), True) for part in parts if _is_card(part))
-
-    def _is_whole(self, job: JobParts, parts: Sequence[Key]) -> bool:
-        """Return whether the readings of a pod are those of all of its cards. If there are more, it had some before."""
-        has_unnamed = not all(map(_is_card, parts))
-        if has_unnamed and (self._is_chosen or len(parts[0]) == 2):
-            return True  # what has no name is of the pod as one
-        return not has_unnamed if job.cards is None else len(parts) == job.cards_each
-
-
-def _is_card(part: Key) -> bool:
-    return len(part) > 2 and part[2] != ""
-
-
-def _kind(part: Key) -> Accelerator:
-    return "npu" if part[-1] == "npu" and len(part) > 2 else "gpu"
+        now: float = 0.0,
+        is_known: Callable[[str], bool] = lambda job_id: False,
+    ) -> list[Column]:
+        """Return the values of `now`. `dropped` counts by reason what is not shown. `is_known` returns whether another
+        job exists all the same."""
+        known, given = dict.fromkeys(jobs, 0.0), {"now": now, "max_age": now}
+        found = NewestReadings(
+            self.level, known, subjects, **given, is_known=is_known, once=True, accelerator=self.accelerator
+        )
+        keys, _, values = zip(*self.readings, strict=True) if self.readings else ((), (), ())
+        found.take(keys, [now] * len(keys), values)
+        found.spoiled |= self.incomplete(jobs)
+        shown = found.of_families(self.targets, period=0)
+        dropped.update(found.dropped if self.is_first else ())
+        return shown
 
 
 # From answers to readings.
@@ -218,22 +160,22 @@ def _kind(part: Key) -> Accelerator:
 def newest(answer: Metrics, values: Sequence[str | float | None]) -> float | None:
     """The last sample if it is current. v1 has the minutes between the values."""
     recent = max(1, int(_RECENT // max(amount(answer.interval) or 1, 1)))
-    given = [number for raw in values[-recent:] if (number := number_of(raw)) is not None and number != -1]
+    given = [number for raw in values[-recent:] if (number := as_number(raw)) is not None and number != -1]
     return next(reversed(list(filter(math.isfinite, given)) or given), None)
 
 
 class ArrayReadings:
     """What the pods of a job, and their cards, use. `dropped` counts by reason what is not shown."""
 
-    def __init__(self, job: JobParts) -> None:
+    def __init__(self, job_id: str, parts: JobParts) -> None:
         self.dropped: Counter[str] = Counter()
-        self.values: dict[tuple[str, bool], Values] = {}
-        """By the suffix of a measure, and whether its values are those of named cards."""
-        self._job = job
+        self._job_id, self._parts = job_id, parts
+        self._found: defaultdict[tuple[str, bool], list[Reading]] = defaultdict(list)
+        """By metric in small letters, and whether readings are those of cards."""
 
     def add_pod(self, pod_id: str, answer: Metrics) -> bool:
         """Take over what one task or pod uses; return whether there is anything."""
-        found = [self._put((item.metric or "").lower(), pod_id, "", item, answer) for item in answer.metrics or ()]
+        found = [self._put((item.metric or "").lower(), (pod_id,), item, answer) for item in answer.metrics or ()]
         self.dropped["no_data"] += not any(found)
         return any(found)
 
@@ -247,30 +189,29 @@ class ArrayReadings:
         for item in answer.metrics or ():
             if (match := _CARD.fullmatch((item.metric or "").lower())) is not None:
                 name = match[1]
-                self._put(name, pod_id, match[2] or str(places[name]), item, answer)
+                self._put(name, (pod_id, match[2] or str(places[name]), kind_of(name)), item, answer)
                 places[name] += 1
 
     def shown(self, source: str) -> list[object]:
         """Return what is shown of now, with the values of the job and its source."""
-        subjects = Subjects()
-        columns = [column for values in self.values.values() for column in values.columns(subjects)]
-        named = [UsageSource(self._job.job_id, source, None)] if any(c.family.level == "pod" for c in columns) else []
-        return [*page_readings(columns), *named]
+        shown, jobs = list[Column](), {self._job_id: self._parts}
+        for (name, is_of_cards), readings in self._found.items():
+            suffix, factor = METRICS[name]
+            levels: Sequence[Level] = ("device",) if is_of_cards else ("pod", "job")
+            targets = {MEASURES[suffix].of(level): factor for level in levels}
+            found = Found(levels[0], kind_of(name), targets, readings)
+            shown += found.columns(jobs, Subjects(), self.dropped)
+        named = [UsageSource(self._job_id, source, None)] if any(c.family.level == "pod" for c in shown) else []
+        return [*page_readings(shown), *named]
 
-    def _put(self, name: str, pod_id: str, card: str, item: MetricValues, answer: Metrics) -> bool:
+    def _put(self, name: str, key: Key, item: MetricValues, answer: Metrics) -> bool:
         """Take over the sample of one metric; return whether there is one."""
         if name not in METRICS or item.value is None:
             self.dropped["malformed"] += 1
             return False
-        suffix, factor = METRICS[name]
-        measure = MEASURES[suffix]
-        levels: Sequence[Level] = ("device",) if card else ("job", "pod")
-        new = Values(measure, levels, {self._job.job_id: self._job}, self.dropped)
-        values = self.values.setdefault((suffix, card != ""), new)
-        key = (self._job.job_id, pod_id, *((card, kind_of(name)) if measure.device else ()))
         # A kind of device that is not there is all -1: nothing is missing then.
         if (number := newest(answer, item.value)) is not None:
-            values.put(key, number, factor)
+            self._found[name, len(key) > 1].append(((self._job_id, *key), 0.0, number))
         return number is not None
 
 
@@ -289,18 +230,17 @@ def collector_of_task_metrics(
     api: Api,
     fleet: Workspaces,
     interval: float,
+    config: UsageConfig,
+    sources: JobSources,
     *,
     tasks_of: Callable[[str], Collection[str]],
-    sources: JobSources,
-    waits: bool,
-    max_jobs: int,
 ) -> EachJob:
     """The collector of the jobs that `sources` leave to this one: running ones, because the last value of any other is
-    from its end. `tasks_of` returns the names of a job's tasks. `waits` as in EachJob."""
+    from its end. `tasks_of` returns the names of a job's tasks."""
 
     async def read(part: Part) -> None:
         tasks = tasks_of(part.key)
-        readings, missing, is_there = ArrayReadings(JobParts(fleet.live[part.key], tasks)), None, False
+        readings, missing, is_there = ArrayReadings(part.key, JobParts(fleet.live[part.key], tasks)), None, False
         for task in tasks:
             try:
                 answer = await get_task_metrics(api, part.key, task, deadline=part.deadline)
@@ -322,10 +262,10 @@ def collector_of_task_metrics(
         fleet,
         interval,
         read,
-        max_jobs=max_jobs,
+        max_jobs=config.max_jobs,
         need=lambda job: -(job.created or 0.0),
         data="usage from task metrics",
         sources=sources,
-        waits=waits,
+        waits=config.asks_aom,
         calls=lambda job_id: len(tasks_of(job_id)),
     )

@@ -4,10 +4,9 @@ A poll makes no calls if no running job has series, or for families that are not
 any is shown, so that task metrics first give up the jobs that AOM serves now (fleet.sources). If AOM rejects the calls,
 the poll fails until task metrics serve the jobs. Backfill reads ranges of the same queries (past).
 
-AOM speaks Prometheus' API. An error may be in the body of a response with any HTTP status. A sample is of one card, or
-of a pod if there are no cards, or of a whole job if pods cannot be distinguished. The labels of pods and cards in
-samples are unproven (metrics); the names of a job's tasks are proven. Samples of now have the time of the query, so
-nothing here is dated.
+AOM speaks Prometheus' API. An error may be in the body of a response with any HTTP status. The labels of pods and cards
+in samples are unproven (metrics): without them, ratios are of a whole pod or job, and sums are absent. Samples of now
+have the time of the query, so they do not say how old they are.
 
 https://support.huaweicloud.com/intl/en-us/api-aom/ListInstantQueryAomPromPost.html
 https://support.huaweicloud.com/intl/en-us/api-aom/ListRangeQueryAomPromPost.html
@@ -18,34 +17,29 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from operator import attrgetter
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from statistics import fmean
+from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from trainfleet_exporter.config import Global
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, NotReady, RequestRefused
+from trainfleet_exporter.families.usage import LEVELS, Level
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.sources import JobSources
-from trainfleet_exporter.fleet.usage import Column, Key, Subjects, count, publish_fresh
+from trainfleet_exporter.fleet.usage import KEY_LENGTHS, Column, Key, Subjects, count, publish_fresh
 from trainfleet_exporter.fleet.workspaces import Workspaces
-from trainfleet_exporter.model import Job, UsageSource
-from trainfleet_exporter.polling import FairQueue, Poll
+from trainfleet_exporter.model import Accelerator, Job, UsageSource
+from trainfleet_exporter.polling import FairQueue, Part, Poll
 from trainfleet_exporter.providers.history import MINUTE, Range, seconds_after
 from trainfleet_exporter.providers.huawei_modelarts.client import NAMES, QUERY, RANGE, Api
 from trainfleet_exporter.providers.huawei_modelarts.config import Usage as UsageConfig
-from trainfleet_exporter.providers.huawei_modelarts.metrics import (
-    ACCELERATORS,
-    CARD_LABELS,
-    POD_LABELS,
-    Plan,
-    Query,
-    plans,
-)
-from trainfleet_exporter.providers.huawei_modelarts.task_metrics import JobParts, Values, number_of
+from trainfleet_exporter.providers.huawei_modelarts.metrics import ACCELERATORS, Plan, plans
+from trainfleet_exporter.providers.huawei_modelarts.task_metrics import Found, JobParts
 from trainfleet_exporter.transport import HISTORY, BodyLimits
+from trainfleet_exporter.transport.json_fields import as_number
 from trainfleet_exporter.transport.payload import decode_value
 
 log = logging.getLogger(__name__)
@@ -78,17 +72,8 @@ class Labels(Struct, gc=False):
 
     service_id: str = ""
     pod_name: str = ""
-    task_id: str = ""
-    task_name: str = ""
-    pod_id: str = ""
-    pod: str = ""
     npu_id: str = ""
-    gpu_id: str = ""
-    npu_index: str = ""
     gpu_index: str = ""
-    gpu_uuid: str = ""
-    device_id: str = ""
-    card_id: str = ""
 
 
 class Value(Struct, gc=False, array_like=True, forbid_unknown_fields=True):
@@ -109,66 +94,58 @@ class Series(Struct, gc=False):
 
 # From answers to readings.
 
-_pod_texts = attrgetter(*POD_LABELS)
-_card_texts = attrgetter(*CARD_LABELS)
+
+OfKind: TypeAlias = tuple[Accelerator, tuple[Key, float, float]]
+"""A kind of accelerator, and the key, the Unix time and the value of a reading."""
 
 
-def _key_of(labels: Labels, job: JobParts, query: Query, *, of_cards: bool) -> Key:
-    """Return the subject of a sample: a card, which may have no name (an empty text), or, without `of_cards`, a pod.
+def readings(
+    rows: Iterable[Series | None], kind: Accelerator | None, jobs: Mapping[str, JobParts], lost: Counter[str]
+) -> Iterator[OfKind]:
+    """Yield the readings of an answer with the kind of accelerator that they are of, of no importance for others.
 
-    A pod also has no name if the pods of a job cannot be distinguished.
+    None is a row that is not an object. `kind` is what the query is of, if that is known. `lost` counts by reason.
     """
-    pod_id = _pod_of(labels, job.names)
-    otherwise = job.kind or ("npu" if "npu" in query.promql.lower() else "gpu")
-    for card, kind_of_label in zip(_card_texts(labels), CARD_LABELS.values(), strict=True):
-        if card:
-            return job.job_id, pod_id, card, query.accelerator or kind_of_label or otherwise
-    return (job.job_id, pod_id, "", query.accelerator or otherwise) if of_cards else (job.job_id, pod_id)
-
-
-def _pod_of(labels: Labels, tasks: Collection[str]) -> str:
-    """The name of a task, where a label is one or ends with one; else the first label's text."""
-    given = [label for label in _pod_texts(labels) if label]
-    for label in given:
-        words = label.split("-")
-        for start in range(len(words)):
-            if (task := "-".join(words[start:])) in tasks:
-                return task
-    return next(iter(given or tasks)) if given or len(tasks) == 1 else ""
-
-
-def take(
-    rows: Iterable[Series | None],
-    query: Query,
-    into: Values,
-    is_known: Callable[[str], bool],
-    runs: Mapping[str, Range] | None = None,
-) -> None:
-    """Take over the series of an answer. None is a row that is not an object.
-
-    `is_known` returns whether another job exists all the same. `runs` says when each job ran, in a range; without it,
-    all values are of now.
-    """
-    dropped = into.dropped
+    of_nothing = JobParts(Job(job_id=""), ())
     for row in rows:
         labels = row.metric if row is not None else None
         if row is None or labels is None or not labels.service_id:
-            dropped["malformed"] += 1
-        elif (job := into.jobs.get(labels.service_id)) is None:
-            dropped["unlisted"] += not is_known(labels.service_id)
-        else:
-            key = _key_of(labels, job, query, of_cards=into.of_cards)
-            for each in [row.value] if row.values is None else row.values:
-                number = None if each is None else number_of(each.value)
-                at = 0.0 if runs is None or each is None else each.time
-                if number is None or at is None or not math.isfinite(at):
-                    dropped["malformed"] += 1
-                elif runs is not None and not runs[key[0]].start <= int(at) < runs[key[0]].end:
-                    continue
-                elif math.isnan(number) or number == -1:  # what the platform's other answers have for "no sample"
-                    dropped["no_data"] += 1
-                else:
-                    into.put(key, number, query.factor, int(at))
+            lost["malformed"] += 1
+            continue
+        job, card = jobs.get(labels.service_id, of_nothing), labels.npu_id or labels.gpu_index
+        own: Accelerator = kind or ("npu" if labels.npu_id else job.kind)
+        full = labels.service_id, job.task(labels.pod_name), card, own
+        key = full if card and labels.pod_name else full[: 2 if labels.pod_name else 1]
+        for each in [row.value] if row.values is None else row.values:
+            number = None if each is None else as_number(each.value)
+            if each is None or number is None or each.time is None:
+                lost["malformed"] += 1
+            elif math.isnan(number) or number == -1:  # what the platform's other answers have for "no sample"
+                lost["no_data"] += 1
+            else:
+                yield own, (key, each.time, number)
+
+
+def by_family(plan: Plan, answers: Iterable[OfKind]) -> Iterator[Found]:
+    """Yield what feeds families: readings of one kind those with the kind as a label, all readings the others.
+
+    Of several readings of one key and time, the mean counts: their labels do not say of which pods they are.
+    """
+    groups: defaultdict[Accelerator, defaultdict[tuple[Key, float], list[float]]]
+    groups = defaultdict(lambda: defaultdict(list))
+    for kind, (key, time, value) in answers:
+        groups[kind][key, time].append(value)
+    by_kind = {kind: [(*at, fmean(values)) for at, values in found.items()] for kind, found in groups.items()}
+    together = [reading for found in by_kind.values() for reading in found]
+    length = max((len(key) for key, _, _ in together), default=0)
+    level: Level = next((each for each in reversed(LEVELS) if KEY_LENGTHS[each] <= length), "job")
+    has_sums = KEY_LENGTHS[level] >= KEY_LENGTHS[plan.level]
+    fed = [each for each in plan.targets if KEY_LENGTHS[each.level] <= length and (each.is_ratio or has_sums)]
+    labeled = {each: plan.targets[each] for each in fed if each.is_by_accelerator or each.level == "device"}
+    if others := {each: plan.targets[each] for each in fed if each not in labeled}:
+        yield Found(level, "gpu", others, together)
+    for kind, readings in by_kind.items() if labeled else ():
+        yield Found(level, kind, labeled, readings, is_first=not others)
 
 
 # The calls.
@@ -176,8 +153,6 @@ def take(
 _VECTOR = BodyLimits(wire=32 * 2**20, decoded=32 * 2**20, values=3_000_000, tolerated=250_000)
 """80,000 cards are 20 MB and 1.2 million values. Where NaN makes decoding one by one impossible, 250,000 values take
 half a second."""
-_MOST_ROWS = 250_000
-"""Samples of an answer: undecoded, each takes 64 bytes besides the body."""
 
 
 async def metric_names(api: Api, *, deadline: float) -> Collection[str | None] | None:
@@ -198,23 +173,21 @@ async def read(
     plan: Plan,
     jobs: Mapping[str, JobParts],
     window: float,
+    lost: Counter[str],
     *,
     deadline: float,
-    is_known: Callable[[str], bool],
     within: Range | None = None,
-    runs: Mapping[str, Range] | None = None,
     job_ids: Collection[str] = (),
-) -> Values:
-    """Return the values of now, by the service's own clock, or of each minute of a range. Raises CloudError.
+) -> list[Found]:
+    """Return the readings of now, by the service's own clock, or of each minute of a range. Raises CloudError.
 
-    `window` is how old a sample may be at its time, in seconds. `is_known` and `runs` as in `take`. `job_ids` are those
-    to ask for; none: all.
+    `window` is how old a sample may be at its time, in seconds. `job_ids` are those to ask for; none: all.
     """
-    found = Values(plan.measure, plan.levels, jobs, Counter(), of_cards=plan.of_cards, is_chosen=plan.is_chosen)
+    answers: list[OfKind] = []
     for query in plan.queries:
         rows = await query_rows(api, query.text(window, job_ids), within, deadline=deadline)
-        take(rows, query, found, is_known, runs)
-    return found
+        answers += readings(rows, query.accelerator, jobs, lost)
+    return list(by_family(plan, answers))
 
 
 async def query_rows(api: Api, promql: str, within: Range | None, *, deadline: float) -> Iterator[Series | None]:
@@ -230,8 +203,6 @@ async def query_rows(api: Api, promql: str, within: Range | None, *, deadline: f
     data = (await api.aom(operation, path, QueryAnswer, parameters, deadline=deadline, **options)).data
     if data is None or data.result_type != kind or isinstance(data.result, UnsetType):
         raise BadAnswer(f"the answer is not a {kind}", operation=operation)
-    if len(data.result or ()) > _MOST_ROWS:
-        raise BadAnswer(f"the answer is over the limit of {_MOST_ROWS:,} samples", operation=operation)
     return (decode_value(row, Series) for row in data.result or ())
 
 
@@ -245,6 +216,19 @@ def is_refusal(error: CloudError) -> bool:
 
 
 # The collector.
+
+
+class Answer(NamedTuple):
+    """What the queries of a plan found."""
+
+    columns: list[Column]
+    dropped: Counter[str]
+
+    @property
+    def job_ids(self) -> frozenset[str]:
+        """The jobs that have a value."""
+        return frozenset(job_id for column in self.columns for job_id in column.owners)
+
 
 SOURCE = "aom"
 _SOURCES = "sources"
@@ -270,7 +254,7 @@ class Usage:
         tasks_of: Callable[[str], Collection[str]],
     ) -> None:
         self._api, self._fleet, self._sources, self._tasks_of = api, fleet, sources, tasks_of
-        self._chosen = config.metrics.choices(), settings.metrics.deny, config.profiling
+        self._chosen = config.metrics.given(), settings.metrics.deny, config.profiling
         self._everything = plans(None, *self._chosen)
         """The queries if AOM has a metric for every exposed family."""
         self._is_alone = config.source == SOURCE
@@ -297,7 +281,6 @@ class Usage:
             # As if all were found: their task metrics are not worth a call either.
             self._sources.end_poll(running, running, is_refused=self._sources.is_refused)
         finally:
-            self._hold(self._shown)  # also if the poll was cancelled: what it was about to show is free again
             self._sources.polled.publish(None)
 
     def usage_expired(self, key: str) -> None:
@@ -309,35 +292,70 @@ class Usage:
         self._sources.hold(_union(shown.values()))
 
     async def _serve(self, poll: Poll, running: Mapping[str, Job]) -> None:
-        """Read and show what AOM has. An API that is not served here leaves usage to task metrics; one that denies it,
-        to those that have some."""
+        """Read and show what AOM has, the metrics of accelerators first: a job whose accelerators AOM does not know is
+        left to task metrics, though not before AOM was waited for."""
         now = asyncio.get_running_loop().time()
-        until, was_refused = now + _READING * (poll.deadline - now), self._sources.is_refused
+        until, found = now + _READING * (poll.deadline - now), set[str]()
+        jobs = {job_id: JobParts(job, self._tasks_of(job_id)) for job_id, job in running.items()}
         try:
             await self._learn(poll, until)
-            answers = await self._read(poll, running, until)
+            asked = {plan.key: plan for plan in self._plans}
+            first, *others = sorted(self._turns.order(asked), key=lambda key: asked[key].suffix != ACCELERATORS)
+            early = await self._ask(asked[first], jobs, poll.interval, until)  # it shows whether AOM answers at all
         except (CloudError, NotReady) as error:
-            is_refused = isinstance(error, NotReady) or is_refusal(error)
-            self._sources.end_poll(running, (), is_refused=is_refused)
-            if self._is_alone or not is_refused:
-                raise
-            if isinstance(error, CloudError):
-                until, with_usage = 0.0 if was_refused else until, isinstance(error, AccessDenied)
-                if not await self._sources.wait_until_replaced(running, with_usage=with_usage, until=until):
-                    raise
-                poll.lacks("AOM", error)
-            if not self._is_replaced:
-                poll.warn("AOM is not available; usage comes from task metrics", error=error)
-            self._is_replaced = True
+            await self._replace(poll, running, error, until)
             return
         if self._is_replaced:
             log.info("usage comes from AOM again")
         self._is_replaced = False
-        found = _union(answer.job_ids for answer in answers.values() if isinstance(answer, Values))
-        lacking = self._lacking(answers, {job_id: running[job_id] for job_id in found})
-        withheld = {job_id for job_id in lacking if self._sources.is_missed(running[job_id])}
-        await self._show(poll, answers, withheld)
-        self._sources.end_poll(running, found - lacking, is_refused=False)
+        poll.keep_only([*asked, _SOURCES])
+        self._hold({key: job_ids for key, job_ids in self._shown.items() if key in (*asked, _SOURCES)})
+        used: list[Column] = []
+
+        async def read(part: Part) -> None:
+            """Claim the jobs of an answer, then show them."""
+            is_early = part.key == first
+            answer = early if is_early else await self._ask(asked[part.key], jobs, part.interval, until)
+            if isinstance(answer, CloudError):
+                raise answer
+            lacking = self._lacking(jobs) if asked[part.key].suffix != ACCELERATORS else frozenset()
+            withheld = {job_id for job_id in lacking if self._sources.is_missed(running[job_id])}
+            found.update(answer.job_ids)
+            self._hold({**self._shown, part.key: answer.job_ids - withheld})
+            count(part, answer.dropped)
+            used.extend(answer.columns)
+            await publish_fresh(
+                part,
+                answer.columns,
+                begun=lambda: dict.fromkeys(self._fleet.live.keys() - withheld, 0.0),
+                max_data_age=self._fleet.max_data_age,
+                clock=self._fleet.clock,
+            )
+
+        done = await poll.read_each([first], read, at_once=1)
+        self._turns.was_read(done | await poll.read_each(others, read, at_once=self._fleet.at_once))
+        self._subjects.keep_only(used)
+        shown = _union(job_ids for key, job_ids in self._shown.items() if key != _SOURCES)
+        self._hold({**self._shown, _SOURCES: shown})
+        async with poll.part(_SOURCES) as part:
+            live = sorted(shown & self._fleet.live.keys())
+            await part.publish([UsageSource(job_id, SOURCE, None) for job_id in live])
+        self._sources.end_poll(running, found - self._lacking(jobs), is_refused=False)
+
+    async def _replace(self, poll: Poll, running: Mapping[str, Job], error: Exception, until: float) -> None:
+        """Leave usage to task metrics if AOM is not served here, or denies it while they have some; else raise."""
+        was_refused, is_refused = self._sources.is_refused, not isinstance(error, CloudError) or is_refusal(error)
+        self._sources.end_poll(running, (), is_refused=is_refused)
+        if self._is_alone or not is_refused:
+            raise error
+        if isinstance(error, CloudError):
+            until, with_usage = 0.0 if was_refused else until, isinstance(error, AccessDenied)
+            if not await self._sources.wait_until_replaced(running, with_usage=with_usage, until=until):
+                raise error
+            poll.lacks("AOM", error)
+        if not self._is_replaced:
+            poll.warn("AOM is not available; usage comes from task metrics", error=error)
+        self._is_replaced = True
 
     async def _learn(self, poll: Poll, deadline: float) -> None:
         """Read the metrics' names if that is due. Raises CloudError, and NotReady if none is of training jobs.
@@ -356,75 +374,30 @@ class Usage:
         if not self._plans:
             raise NotReady("AOM has no metric of training jobs")
 
-    async def _read(self, poll: Poll, running: Mapping[str, Job], deadline: float) -> dict[str, Values | CloudError]:
-        """The answers by plan, in their order, or why there is none. Raises what closes AOM as such."""
-        jobs = {job_id: JobParts(job, self._tasks_of(job_id)) for job_id, job in running.items()}
-        window = min(_LONGEST, max(self._fleet.max_data_age, 2 * poll.interval))
-        slots, answers = asyncio.Semaphore(self._fleet.at_once), dict[str, Values | CloudError]()
-        by_key = {plan.key: plan for plan in self._plans}
+    async def _ask(
+        self, plan: Plan, jobs: Mapping[str, JobParts], interval: float, until: float
+    ) -> Answer | CloudError:
+        """Return what AOM has of running jobs, or why there is nothing. Raises what closes AOM as such."""
+        window = min(_LONGEST, max(self._fleet.max_data_age, 2 * interval))
+        lost, shown = Counter[str](), list[Column]()
+        try:
+            found = await read(self._api, plan, jobs, window, lost, deadline=until)
+        except CloudError as error:
+            if is_refusal(error):
+                raise
+            return error.with_traceback(None)  # which holds the answer
+        now, is_known = self._fleet.clock.now(), self._fleet.is_known
+        for each in found:
+            shown += each.columns(jobs, self._subjects, lost, now=now, is_known=is_known)
+        return Answer(shown, lost)
 
-        async def ask(key: str) -> None:
-            async with slots:
-                try:
-                    answers[key] = await read(
-                        self._api, by_key[key], jobs, window, deadline=deadline, is_known=self._fleet.is_known
-                    )
-                except CloudError as error:
-                    answers[key] = error.with_traceback(None)  # which holds the answer
-
-        first, *others = self._turns.order(by_key)
-        await ask(first)  # it shows whether AOM answers at all
-        answer = answers[first]
-        if isinstance(answer, CloudError) and is_refusal(answer):
-            raise answer
-        async with asyncio.TaskGroup() as group:
-            for key in others:
-                group.create_task(ask(key))
-        self._turns.was_read(key for key, answer in answers.items() if isinstance(answer, Values))
-        return {key: answers[key] for key in by_key}
-
-    def _lacking(self, answers: Mapping[str, Values | CloudError], found: Mapping[str, Job]) -> frozenset[str]:
-        """The jobs of the answers whose accelerators AOM does not know. Task metrics serve them, though not before AOM
-        was waited for."""
-        if self._is_alone or all(plan.measure.suffix != ACCELERATORS for plan in self._everything):
+    def _lacking(self, jobs: Mapping[str, JobParts]) -> Set[str]:
+        """The jobs whose accelerators AOM does not know, by its latest good answer."""
+        if self._is_alone or all(plan.suffix != ACCELERATORS for plan in self._everything):
             return frozenset()
-        known = set[str]()
-        for plan in self._plans:
-            if plan.measure.suffix == ACCELERATORS:
-                answer = answers[plan.key]
-                # If that is unknown this time, the earlier answer counts.
-                known |= self._sources.held if isinstance(answer, CloudError) else answer.job_ids
-        with_cards = (key for key, job in found.items() if any(each.count for each in job.accelerators))
-        return frozenset(with_cards) - known
-
-    async def _show(self, poll: Poll, answers: Mapping[str, Values | CloudError], withheld: Collection[str]) -> None:
-        """Claim the jobs of the answers, then show them. A part that failed keeps its last good answer."""
-        poll.keep_only([*answers, _SOURCES])
-        new = {
-            key: answer.job_ids.difference(withheld) for key, answer in answers.items() if isinstance(answer, Values)
-        }
-        before = [job_ids for key, job_ids in self._shown.items() if key in (*answers, _SOURCES)]
-        self._sources.hold(_union([*before, *new.values()]))
-        used: list[Column] = []
-        age, clock = self._fleet.max_data_age, self._fleet.clock
-
-        def begun() -> Mapping[str, float]:
-            return dict.fromkeys(self._fleet.live, 0.0)
-
-        for key, answer in answers.items():
-            async with poll.part(key) as part:
-                if isinstance(answer, CloudError):
-                    raise answer
-                count(part, answer.dropped)
-                used += (columns := answer.columns(self._subjects, new[key]))
-                await publish_fresh(part, columns, begun=begun, max_data_age=age, clock=clock)
-        self._subjects.keep_only(used)
-        shown = {key: new.get(key, self._shown.get(key, frozenset())) for key in answers}  # some may have expired
-        shown[_SOURCES] = _union(shown.values())
-        async with poll.part(_SOURCES) as part:
-            live = sorted(shown[_SOURCES] & self._fleet.live.keys())
-            await part.publish([UsageSource(job_id, SOURCE, None) for job_id in live])
-        self._hold(shown)
+        of_cards = [plan.key for plan in self._plans if plan.suffix == ACCELERATORS]
+        known = _union(self._shown.get(key, frozenset()) for key in of_cards)
+        return {job_id for job_id, parts in jobs.items() if parts.counts["device"]} - known
 
 
 def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:

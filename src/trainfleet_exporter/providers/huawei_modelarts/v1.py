@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -31,6 +31,8 @@ from trainfleet_exporter.providers.huawei_modelarts.task_metrics import ArrayRea
 from trainfleet_exporter.providers.values import amount, number, unix_time, whole
 from trainfleet_exporter.transport import BULK, PAGE
 from trainfleet_exporter.transport.json_fields import counting_unusable
+
+T = TypeVar("T")
 
 # The answers, with the fields that are read.
 
@@ -224,55 +226,48 @@ class JobsV1(PerObjectCollector):
                 rows, since = listing.rows.values(), self._fleet.clock.now() - self._window
                 self._listed[workspace_id] = [row for row in rows if is_live(row)]
                 await part.publish(counts(workspace_id, rows, since=since))
-        self._live = {}
-        for workspace_id, listed in self._listed.items():
-            for row in listed:
-                self._live.setdefault(row.shown_id, (workspace_id, row))
+        lists = reversed(self._listed.items())  # of a job in several, the first one counts
+        self._live = {row.shown_id: (workspace_id, row) for workspace_id, rows in lists for row in rows}
 
     async def poll(self, part: Part) -> None:
-        """Read one job."""
+        """Read one job: the version that its row names, or one that says nothing if the answer does not have it."""
         workspace_id, row = self._live[part.key]
-        path = f"training-jobs/{segment(id_text(row.job_id))}/versions"
+        path, version_id = f"training-jobs/{segment(id_text(row.job_id))}/versions", id_text(row.version_id)
         try:
-            newest = await self._version(path, id_text(row.version_id), part)
-            shown = job(row, newest, workspace_id=workspace_id)
-            path += f"/{segment(id_text(row.version_id))}"
+            answer = await self._get("ListTrainingJobVersions", path, Versions, part.deadline, limits=BULK)
+            named = [each for each in answer.versions or () if id_text(each.version_id) == version_id]
+            part.dropped("no_data", 0 if named else 1)
+            shown = job(row, named[-1] if named else Version(), workspace_id=workspace_id)
+            path += f"/{segment(version_id)}"
             await part.publish([shown, *await self._pods(path, part, shown)] if self._fleet.wanted(shown) else [])
         except NotFound as error:
             await part.not_found(error)
+
+    async def _get(self, operation: str, path: str, into: type[T], deadline: float, **options: Any) -> T:
+        return await self._api.get(operation, path, into, version=1, deadline=deadline, **options)
 
     async def _list(self, workspace_id: str, deadline: float) -> Listing[JobRow]:
         operation = "ListTrainingJobsV1"
 
         async def read_page(number: int) -> Page[JobRow]:
             query = {"per_page": str(V1_PAGE), "page": str(number + 1), "workspace_id": workspace_id, "order": "asc"}
-            given: Mapping[str, Any] = {"version": 1, "limits": PAGE}
-            page = await self._api.get(operation, "training-jobs", JobsPage, query, deadline=deadline, **given)
+            page = await self._get(operation, "training-jobs", JobsPage, deadline, query=query, limits=PAGE)
             return Page(whole(page.job_total_count), page.jobs)
 
         return await read_whole_list(read_page, id_of=lambda row: id_text(row.job_id), operation=operation)
 
-    async def _version(self, path: str, version_id: str, part: Part) -> Version:
-        """The version that a job's row names; one that says nothing if the answer does not have it."""
-        operation, until = "ListTrainingJobVersions", part.deadline
-        answer = await self._api.get(operation, path, Versions, version=1, deadline=until, limits=BULK)
-        found = [each for each in answer.versions or () if id_text(each.version_id) == version_id]
-        part.dropped("no_data", 0 if found else 1)
-        return found[-1] if found else Version()
-
     async def _pods(self, path: str, part: Part, shown: Job) -> list[object]:
         """The pods of a version, and what they use if it runs."""
-        names, until = f"{path}/log/file-names", part.deadline
         with counting_unusable() as lost:
-            answer = await self._api.get("ListLogFileNames", names, LogFileNames, version=1, deadline=until)
+            answer = await self._get("ListLogFileNames", f"{path}/log/file-names", LogFileNames, part.deadline)
         part.dropped("no_data", answer.log_file_list is None and not lost)
         found = pods(shown.job_id, answer)
         if shown.status is not Status.RUNNING:
             return list(found)
         parts = JobParts(shown, [pod.pod_id for pod in found])
         if not all(answer.log_file_list or ()):
-            parts.pods = None
-        readings = ArrayReadings(parts)
+            parts.counts["pod"] = None
+        readings = ArrayReadings(shown.job_id, parts)
         with_cards = any(item.count for item in shown.accelerators) or not shown.accelerators
         for pod in found:
             try:
@@ -288,5 +283,5 @@ class JobsV1(PerObjectCollector):
     async def _metrics(self, path: str, pod: str, of: str, part: Part) -> Metrics:
         """The metric statistic of a pod (`all`), or of each of its cards (`each`)."""
         path, query = f"{path}/pod/{segment(pod)}/metric-statistic", {"statistic_type": of}
-        options: Mapping[str, Any] = {"version": 1, "may_be_empty": True, "limits": BULK}
-        return await self._api.get("ShowPodMetricStatistic", path, Metrics, query, deadline=part.deadline, **options)
+        options: Mapping[str, Any] = {"query": query, "may_be_empty": True, "limits": BULK}
+        return await self._get("ShowPodMetricStatistic", path, Metrics, part.deadline, **options)

@@ -102,19 +102,3 @@ async def test_both_sources_report_the_same(tmp_path: Path) -> None:
     # The newest minutes of some task metrics are not there yet; of most they are.
     assert len(reported) > 40
     assert sum(reported) > len(reported) / 2
-
-
-@pytest.mark.parametrize("renamed", [{"pod_name": "task_id", "npu_id": "device_id", "gpu_id": "card_id"}])
-async def test_other_labels_are_found(tmp_path: Path, renamed: dict[str, str]) -> None:
-    simulator = Simulator(seed=7, clouds=("modelarts",))
-    async with simulator.serve() as url:
-        await asyncio.sleep(1800)
-        async with exporter(simulator, url, tmp_path, usage="{source: aom}") as found:
-            assert await found.poll_once()
-            before = await samples(found)
-        simulator.aom.renamed.update(renamed)
-        async with exporter(simulator, url, tmp_path, usage="{source: aom}") as found:
-            assert await found.poll_once()
-            after = await samples(found)
-    usage = re.compile("(job|pod|device)_.*(ratio|bytes|second|cores|watts)")
-    assert {key for key in before if usage.match(key[0])} == {key for key in after if usage.match(key[0])}
