@@ -147,7 +147,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert (words[""], words["JOBSTAT_UNKNOWN"], words["JOBSTAT_odd"]) == ("1", "1", "1")
 
 
-@trap("5 v1: jobs, versions, pods by log file, cards by number or place", V1)
+@trap("5 v1: jobs, versions, pods by log file, cards by place", V1)
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.v1_jobs = [
         {"job_id": 567524, "job_name": "resnet-a", "version_id": 1108482, "status": 8, "create_time": ms(-900)},
@@ -166,8 +166,8 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
         ("job-demo.0", "each"): [
             {"metric": "gpuUtil", "value": ["40"]},
             {"metric": "gpuUtil", "value": ["60"]},
-            {"metric": "gpuMemUsage_1", "value": ["25"]},
-            {"metric": "npuUtil 7", "value": ["-1"]},
+            {"metric": "gpuMemUsage", "value": ["-1"]},
+            {"metric": "GpuMemUsage", "value": ["25"]},
         ],
     }
     assert await fleet.exporter.poll_once()

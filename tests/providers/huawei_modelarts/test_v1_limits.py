@@ -13,7 +13,7 @@ V1 = CONFIG + "    collectors: {jobs_v1: {enabled: true, interval: 60s}}\n"
 
 
 async def test_a_month_of_eight_cards_is_read(fleet_of: FleetOf) -> None:
-    metrics: list[dict[str, Any]] = [{"metric": f"gpuUtil{card}", "value": ["22.15"] * MINUTES} for card in range(16)]
+    metrics: list[dict[str, Any]] = [{"metric": "gpuUtil", "value": ["22.15"] * MINUTES} for _ in range(16)]
     async with fleet_of(V1) as (cloud, fleet):
         cloud.v1_jobs = [{"job_id": 1, "version_id": 2, "status": 8}]
         cloud.v1_versions = {"1": [{"version_id": 2, "status": 8, "gpu_num": 8, "system_metric_list": metrics}]}

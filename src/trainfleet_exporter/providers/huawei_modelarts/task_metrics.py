@@ -12,7 +12,6 @@ https://support.huaweicloud.com/intl/en-us/api-modelarts/ShowTrainingJobMetrics.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -74,8 +73,6 @@ METRICS: Mapping[str, tuple[str, float]] = {
     **{metric.lower(): row for metric, row in RATE_METRICS.items()},
 }
 """By metric in small letters, the suffix of its families, and how many base units a value counts."""
-_OF_CARDS = "|".join(name for name, (suffix, _) in METRICS.items() if MEASURES[suffix].device is not None)
-_CARD = re.compile(rf"({_OF_CARDS})[^0-9]*([0-9]{{1,6}})?", re.ASCII)
 _RECENT = 5
 """Minutes back in which the last sample still counts as current."""
 
@@ -182,14 +179,13 @@ class ArrayReadings:
     def add_cards(self, pod_id: str, answer: Metrics) -> None:
         """Take over what each card of a pod does (`statistic_type=each`).
 
-        What distinguishes cards is documented nowhere: by a number in the metric's name, or by its place among equal
-        names.
+        What distinguishes cards is documented nowhere: their place among equal names is taken for it.
         """
         places = Counter[str]()
         for item in answer.metrics or ():
-            if (match := _CARD.fullmatch((item.metric or "").lower())) is not None:
-                name = match[1]
-                self._put(name, (pod_id, match[2] or str(places[name]), kind_of(name)), item, answer)
+            name = (item.metric or "").lower()
+            if name in METRICS and MEASURES[METRICS[name][0]].device is not None:
+                self._put(name, (pod_id, str(places[name]), kind_of(name)), item, answer)
                 places[name] += 1
 
     def shown(self, source: str) -> list[object]:

@@ -1,7 +1,7 @@
 """Usage by AOM: one query a metric for all jobs of the project, and the metrics' names once an hour.
 
-A poll makes no calls if no running job has series, or for families that are not exposed. All answers are read before
-any is shown, so that task metrics first give up the jobs that AOM serves now (fleet.sources). If AOM rejects the calls,
+A poll makes no calls if no running job has series, or for families that are not exposed. Each metric is a part. It
+claims its jobs before it is shown, so that task metrics first give them up (fleet.sources). If AOM rejects the calls,
 the poll fails until task metrics serve the jobs. Backfill reads ranges of the same queries (past).
 
 AOM speaks Prometheus' API. An error may be in the body of a response with any HTTP status. The labels of pods and cards
