@@ -15,6 +15,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from msgspec import Struct
 
@@ -100,6 +101,8 @@ class JobParts:
 
     def task(self, label: str) -> str:
         """The name of the task that a label of a pod ends with; of none, the label."""
+        if label in self.names:
+            return label
         words = label.split("-")
         ends = ("-".join(words[start:]) for start in range(len(words)))
         return next((end for end in ends if end in self.names), label)
@@ -124,9 +127,10 @@ class Found:
         if all(family.is_ratio for family in self.targets):
             return set()
         keys = {key for key, _, _ in self.readings if key[0] in jobs}
-        by_job, by_pod = Counter(key[:1] for key in keys), Counter(key[:2] for key in keys if len(key) > 2)
-        found = {key for key, number in by_job.items() if number != jobs[key[0]].counts[self.level]}
-        return found | {key for key, n in by_pod.items() if key[:1] in found and n != jobs[key[0]].cards_each}
+        parts = Counter(map(itemgetter(0), keys))
+        found = {job_id for job_id, number in parts.items() if number != jobs[job_id].counts[self.level]}
+        by_pod = Counter(key[:2] for key in keys if len(key) > 2 and key[0] in found)
+        return {(job_id,) for job_id in found} | {key for key, n in by_pod.items() if n != jobs[key[0]].cards_each}
 
     def columns(
         self,

@@ -19,7 +19,6 @@ import logging
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
-from statistics import fmean
 from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -135,7 +134,9 @@ def by_family(plan: Plan, answers: Iterable[OfKind]) -> Iterator[Found]:
     groups = defaultdict(lambda: defaultdict(list))
     for kind, (key, time, value) in answers:
         groups[kind][key, time].append(value)
-    by_kind = {kind: [(*at, fmean(values)) for at, values in found.items()] for kind, found in groups.items()}
+    by_kind = {
+        kind: [(*at, sum(values) / len(values)) for at, values in found.items()] for kind, found in groups.items()
+    }
     together = [reading for found in by_kind.values() for reading in found]
     length = max((len(key) for key, _, _ in together), default=0)
     level: Level = next((each for each in reversed(LEVELS) if KEY_LENGTHS[each] <= length), "job")
