@@ -4,13 +4,14 @@ Without a config section, botocore's own chain finds the keys: environment, role
 identity of the environment, SSO, keys, login and process of the profile, container endpoint, EC2 metadata. Two rules
 are added: a profile or variable that says something and cannot be used is an error; a chosen profile must have keys.
 
+    botocore, in a daemon thread ──call──► the provider's transport, in the poll's task ──answer──► the thread
+
 https://docs.aws.amazon.com/boto3/latest/guide/credentials.html
 """
 
 from __future__ import annotations
 
 import asyncio
-import copy
 import json
 import logging
 import os
@@ -18,9 +19,10 @@ import re
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
 from contextlib import suppress
 from functools import cache, partial
-from pathlib import Path
+from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Annotated, Any, TypeAlias
 from urllib.parse import parse_qsl, urlencode
@@ -44,11 +46,9 @@ from trainfleet_exporter.providers.key_search import (
     KeyHttp,
     NoHttp,
     OpenDialect,
-    ProfileFile,
     in_words,
     judge_metadata,
     parse_ini,
-    secret_of,
 )
 from trainfleet_exporter.providers.keys import PROFILE, GivenKeys, Keys
 from trainfleet_exporter.transport import Call, Dialect, TextForm
@@ -119,14 +119,9 @@ KEPT: Mapping[str, float] = {
     **dict.fromkeys(("PutToken", "ListRoles", "GetRoleKeys", "GetContainerKeys"), 20_700.0),
 }
 """Seconds for which the response of an operation is normally used."""
-_SAYS_KEYS = (
-    *("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "role_arn", "source_profile"),
-    *("credential_source", "credential_process", "web_identity_token_file", "login_session"),
-    *("sso_session", "sso_start_url", "sso_account_id", "sso_role_name", "mfa_serial"),
-)
-"""Keys of a profile by which its author chose an identity."""
+_SAYS = ("aws_", "role_arn", "source_profile", "credential_", "web_identity_", "login_session", "sso_", "mfa_serial")
+"""How keys of a profile begin by which its author chose an identity."""
 _FOUND = {
-    "env": "environment",
     "ec2-credentials-file": "file of AWS_CREDENTIAL_FILE",
     "boto-config": "boto config",
     "container-role": "container credentials endpoint",
@@ -146,8 +141,6 @@ _TEXTS = {
 _KEY_FIELDS = ("AccessKeyId", "SecretAccessKey", "Token", "Expiration")
 _SECRET_NAMES = re.compile("token|secret|external|assertion|code|authorization", re.IGNORECASE)
 _DROPPED_HEADERS = ("content-length", "user-agent", "x-amz-user-agent", "amz-sdk-invocation-id", "amz-sdk-request")
-_SHORTEST = 0.5
-"""Seconds that a search may take after the last call, also beyond the deadline."""
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*"|\([^)]*\)|\S*/\S*""")
 _HANGS = "the search for credentials hangs: can this machine read the files of AWS profiles?"
 
@@ -158,62 +151,77 @@ class Load:
     def __init__(self, config: Any = None) -> None:
         self._config = config
         self._running: asyncio.Future[Any] | None = None
-        self._kept: dict[str, tuple[Any, Any]] = {}
 
     async def __call__(self, section: Credentials | None, environ: Mapping[str, str], http: NoHttp) -> Keys:
         """The keys. Raises CloudError."""
         if section is not None and (parts := section.given_keys()):
             return GivenKeys(*parts).current()
-        search = _Search(section, self._config, http, self._kept)
-        while True:
-            found = await self._in_thread(search.run, http.deadline) if isinstance(http, KeyHttp) else search.run()
-            if isinstance(found, Keys):
-                return found
-            if isinstance(found, CloudError):
-                raise found
-            question, ask = found
-            try:
-                search.answers[question] = await ask()
-            except CloudError as error:  # botocore may know another way
-                search.answers[question] = error.with_traceback(None)
+        found = await self._found(section, http) if isinstance(http, KeyHttp) else _Search(section, None, http).run()
+        if isinstance(found, CloudError):
+            raise found
+        return found
 
-    async def _in_thread(self, run: Callable[[], Any], deadline: float) -> Any:
-        """Search in one daemon thread. A late result is as good as the next. RequestTimedOut beyond the deadline."""
+    async def _found(self, section: Credentials | None, http: KeyHttp) -> Keys | CloudError:
+        """Make the calls of a search, until it ends. A search that hangs costs one thread, and goes on later."""
         loop = asyncio.get_running_loop()
-        if self._running is None or self._running.done():
-            self._running = loop.run_in_executor(DaemonThreadExecutor(), run)
-        await asyncio.wait({self._running}, timeout=max(_SHORTEST, deadline - loop.time()))
-        if not self._running.done():
-            raise RequestTimedOut(_HANGS)
-        return self._running.result()
+        if self._running is None or (self._running.done() and isinstance(self._running.result(), Keys | CloudError)):
+            self._search = _Search(section, self._config, http)
+            self._running = loop.run_in_executor(self._search, self._search.start)
+        while True:
+            await asyncio.wait({self._running}, timeout=max(0.0, http.deadline - loop.time()) + 0.5)
+            if not self._running.done():
+                return RequestTimedOut(_HANGS)
+            found: Any = self._running.result()
+            if isinstance(found, Keys | CloudError):
+                return found
+            answer: Any = RequestTimedOut("the poll has ended")
+            try:
+                answer = await found()
+            except CloudError as error:  # botocore may know another way
+                answer = error
+            finally:
+                self._running = loop.run_in_executor(self._search, self._search.answers.put, answer)
 
 
-class _NextCall(BaseException):
-    """Ends a run of botocore, which catches each Exception."""
+class _Search(Executor):
+    """One search by botocore, in a thread that blocks while others make its calls.
 
+    It is an executor: what is submitted lets the search go on, and results in its next call, or in its end.
+    """
 
-class _Search:
-    """A search by botocore. It stops at each call, and runs again with the answers so far."""
-
-    def __init__(self, given: Credentials | None, config: Any, http: NoHttp, kept: dict[str, tuple[Any, Any]]) -> None:
-        self._given, self._config, self._http, self._kept = given, config, http, kept
-        self.answers: dict[tuple[str, ...], Any] = {}
-        """By request (method, URL and body) or command, what was answered, or the error; SSO tokens as first read."""
+    def __init__(self, given: Credentials | None, config: Any, http: NoHttp) -> None:
+        self._given, self._config, self._http = given, config, http
+        self.answers: SimpleQueue[Any] = SimpleQueue()
+        """To each call, the answer or a CloudError."""
+        self._next: Future[Any] = Future()
         self._token_error: CloudError | None = None
-        """Why EC2 metadata or SSO gave no token."""
+        """Why EC2 metadata gave no token."""
         self._role = ""
-        self._origin = ""
+        self._before, self._origin, self._keys_said = "", "the default chain", ""
+        """The beginning of an error: what was searched in vain, what is being searched, and keys of the profile."""
+        self._is_answered = False
 
-    def run(self) -> Any:
-        """Return the keys, a CloudError, or the next request with the call that answers it."""
+    def submit(self, fn: Callable[..., object], /, *args: Any, **given: Any) -> Future[Any]:
+        """Go on by `fn`. The result is a function that makes the next call, or what `run` returns."""
+        self._next = Future()
+        fn(*args, **given)
+        return self._next
+
+    def start(self) -> None:
+        """Begin the search in its thread."""
+        DaemonThreadExecutor().submit(self._work)
+
+    def _work(self) -> None:
+        found = self.run()
+        self._next.set_result(found)
+
+    def run(self) -> Keys | CloudError:
+        """Return the keys, or why there are none."""
         try:
             return self._keys()
-        except _NextCall as needed:
-            return needed.args
         except Exception as error:  # noqa: BLE001 - botocore raises anything
             meaning = self._meaning(error)
-            if self._origin and not isinstance(error, CloudError):
-                meaning.message = f"{self._origin} cannot be used: {meaning.message}"
+            meaning.message = f"{self._before}{self._origin}{self._keys_said} cannot be used: {meaning.message}"
             meaning.__context__ = None  # frames of botocore hold secrets
             return meaning.with_traceback(None)
 
@@ -225,8 +233,8 @@ class _Search:
         base: Any = None
         fetch: Callable[[], Mapping[str, Any]] | None = None
         if web := given.web_identity:
-            web.token.reveal()
             self._origin = f"web identity role {web.role_arn}, with the token of {in_words(web.token.source)}"
+            web.token.reveal()
             fetch = vendor.AssumeRoleWithWebIdentityCredentialFetcher(
                 session.create_client, web.token.reveal, web.role_arn, extra_args=_SESSION
             ).fetch_credentials
@@ -236,6 +244,7 @@ class _Search:
         else:
             base = self._by_chain(session, given.profile)
         if given.role_arn:
+            self._before, self._keys_said = "", ""
             self._origin = f"STS role {given.role_arn}, with keys of {in_words(self._origin)}"
             asked = _SESSION | ({"ExternalId": given.external_id.reveal()} if given.external_id else {})
             role = vendor.AssumeRoleCredentialFetcher(session.create_client, base, given.role_arn, extra_args=asked)
@@ -251,50 +260,45 @@ class _Search:
         return Keys(*parts, None if end is None else end.timestamp(), self._origin)
 
     def _by_chain(self, session: Any, profile: str | None) -> Any:
+        """Return the credentials of the first link that has some. An error ends the chain."""
+        from botocore.credentials import Credentials as Found  # noqa: PLC0415
+
         env = Environment(os.environ)
-        for token in () if profile else ("AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN"):
-            env.keys("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", token)  # botocore passes over a part of a key
+        token = "AWS_SECURITY_TOKEN" if env.get("AWS_SECURITY_TOKEN") else "AWS_SESSION_TOKEN"
+        # botocore passes over a part of a key.
+        if profile is None and (keys := env.keys("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", token)):
+            self._origin = keys.origin
+            return Found(*keys.parts())
         chosen = profile or session.get_config_variable("profile")
         name = "default" if chosen is None else chosen
-        files, having = _files(env, name)
-        whose = f"{PROFILE}{show(name)} of {' and '.join(file.shown for file in having or files)}"
-        if chosen is not None and not having:
-            raise AccessDenied(f"no {whose}")
-        self._origin = whose
-        profiles = session.full_config["profiles"]
-        says = [key for key in _SAYS_KEYS if key in profiles.get(name, {})]
-        nothing = f"no credentials found in the environment or in {whose}, and EC2 metadata"
-        keys = f" ({', '.join(says)})" if says else ""
+        files = (
+            env.file("AWS_CONFIG_FILE", ".aws", "config"),
+            env.file("AWS_SHARED_CREDENTIALS_FILE", ".aws", "credentials"),
+        )
+        whose = self._origin = f"{PROFILE}{show(name)} of {' or '.join(file.shown for file in files)}"
+        for file in files:
+            file.read(parse_ini, "an INI file")  # botocore passes over one that is missing or unreadable
+        if name not in (profiles := session.full_config["profiles"]) and chosen is not None:
+            raise AccessDenied("there is no such profile")
+        says = [key for key in profiles.get(name, ()) if key.startswith(_SAYS)]
+        self._keys_said = f" ({', '.join(says)})" if says else ""
         for link in self._links(session):
-            method = link.METHOD
+            method, self._origin = link.METHOD, whose
+            if method in ("container-role", "iam-role") and (says or chosen is not None):
+                raise AccessDenied("its keys are not enough" if says else "it has no keys")
+            if method == "login" and "login_session" in says:
+                raise AccessDenied("a login needs a person; use sso_session")
             self._origin = _FOUND.get(method, whose)
-            if method in ("container-role", "iam-role"):
-                if says or chosen is not None:
-                    reason = f"{' and '.join(says)} cannot be used alone" if says else "it has no keys"
-                    raise AccessDenied(f"{whose} cannot be used: {reason}")
-                for file in files:
-                    file.read(str, "an INI file")  # one that the environment names must exist
+            if method == "iam-role":
+                self._before = f"no credentials found in the environment or in {whose}, and "
             elif method == "assume-role-with-web-identity" and "web_identity_token_file" not in says:
                 self._origin = f"web identity role {env.get('AWS_ROLE_ARN')}, by the environment"
             elif method.startswith("assume-role"):
                 self._origin = f"STS role {profiles.get(name, {}).get('role_arn', '')}, by {whose}"
-            usual = f"the {self._origin} cannot be used" if method in _FOUND else f"{self._origin} cannot be used{keys}"
-            beginning = f"{nothing} has none" if method == "iam-role" else usual
-            try:
-                if method == "login" and "login_session" in says:
-                    raise AccessDenied("a login needs a person; use sso_session")
-                found = link.load()
-                visited = [profiles.get(each, ()) for each in getattr(link, "_visited_profiles", ())]
-                if any("mfa_serial" in each and "role_arn" in each for each in visited):
-                    raise AccessDenied("mfa_serial needs a person; use a role without MFA")
-            except Exception as error:  # noqa: BLE001 - botocore raises anything
-                problem = self._meaning(error)
-                problem.message = f"{beginning}: {problem.message}"
-                raise problem from None
-            if found is not None:
+            if (found := link.load()) is not None:
                 self._origin += f", role {self._role}" if method == "iam-role" else ""
                 return found
-        raise AccessDenied(f"{nothing} is switched off")
+        raise AccessDenied("it is switched off")
 
     def _session(self, *, is_own: bool, profile: str | None) -> Any:
         """A session of botocore with the provider's region and addresses, whose clients neither sign nor send.
@@ -306,6 +310,7 @@ class _Search:
         session = Session({"profile": (None, None, None, None)} if is_own else {}, profile=profile)
         session.register_component("data_loader", _loader())
         session.set_config_variable("defaults_mode", "legacy")  # others ask EC2 metadata for the region
+        session.set_config_variable("sts_regional_endpoints", "regional")
         if self._config is not None:
             session.set_config_variable("region", self._config.region)
             if self._config.fips:
@@ -330,12 +335,10 @@ class _Search:
         return client
 
     def _links(self, session: Any) -> Sequence[Any]:
-        """The links of botocore's chain, which neither send nor run programs."""
+        """The links of botocore's chain, which neither send nor ask a person, and run programs for a limited time."""
         from botocore.credentials import ProcessProvider  # noqa: PLC0415
-        from botocore.tokens import SSOTokenProvider  # noqa: PLC0415
 
         links: list[Any] = session.get_component("credential_provider").providers
-        tokens = _TokenFiles(SSOTokenProvider(session)._cache, self._kept, self.answers)
         for link in links:
             match link.METHOD:
                 case "iam-role":
@@ -345,47 +348,35 @@ class _Search:
                     link._fetcher._session = self
                 case "custom-process":
                     link._popen = self._popen
-                case "assume-role-with-web-identity":
-                    link._token_loader_cls = lambda path: secret_of(Path(path), "the token file").reveal
-                case "sso":
-                    link._token_provider._token_loader._cache = tokens
                 case "assume-role":  # makes links of its own for the source profile
-                    builder = link._profile_provider_builder
-                    builder._sso_token_cache = tokens
-                    builder._create_process_provider = partial(
+                    link._prompter = _ask_nobody
+                    link._profile_provider_builder._create_process_provider = partial(
                         ProcessProvider, load_config=lambda: session.full_config, popen=self._popen
                     )
         return links
 
     def _popen(self, command: Sequence[str], **_: Any) -> Any:
-        """Run a program once, in the place of subprocess.Popen. It may take as long as a request.
+        """Run a program in the place of subprocess.Popen, for as long as a request may take.
 
         https://docs.aws.amazon.com/sdkref/latest/guide/feature-process-credentials.html
         """
-        if (question := tuple(command)) in self.answers:
-            return self.answers[question]
         self._http.asks(self._origin)
         given: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        try:  # the user's own profile names the program
-            process = subprocess.Popen(command, start_new_session=True, **given)  # noqa: S603
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", "") or "it cannot be run"
-            raise AccessDenied(f"the program of credential_process: {reason}") from None
         seconds = self._config.http.request_timeout
-        with process:  # its end closes the pipe, which what the program started may keep open
+        # The user's own profile names the program. Its end closes the pipe, which what it started may keep open.
+        with subprocess.Popen(command, start_new_session=True, **given) as process:  # noqa: S603
             try:
-                written, _ = process.communicate(timeout=seconds)
+                written, _errors = process.communicate(timeout=seconds)
             except subprocess.TimeoutExpired:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)  # with its children
                 late = f"the program of credential_process did not end within {seconds:.0f} s (http.request_timeout)"
                 raise RequestTimedOut(f"{late} and was killed") from None
-        done = SimpleNamespace(communicate=lambda: (written, b""), returncode=process.returncode)
-        return self.answers.setdefault(question, done)
+        return SimpleNamespace(communicate=lambda: (written, b""), returncode=process.returncode)
 
     def _send(self, signer: GivenKeys | None, request: Any, event_name: str, **_: Any) -> Any:
         api, operation = event_name.split(".")[1:]
-        return self._response(request, self._call(api, operation, request, signer))
+        return _response(request, self._call(api, operation, request, signer))
 
     def send(self, request: Any) -> Any:
         """Answer a request to a metadata service: the place of botocore.httpsession.URLLib3Session."""
@@ -400,23 +391,20 @@ class _Search:
                 if isinstance(error, RequestTimedOut | Unreachable):
                     error.message += HOP_LIMIT
                 self._token_error = error
-                return self._response(request, "", 404)  # botocore asks without a token, if that is allowed
+                return _response(request, "", 404)  # botocore asks without a token, if that is allowed
             if isinstance(error, NotFound) and operation == "ListRoles":
                 error.message = "this machine has no role"
-            elif self._token_error is not None:
-                raise self._token_error from None
-            raise
+                raise
+            raise self._token_error or error from None
         if operation in ("GetRoleKeys", "GetContainerKeys") and any(
             not isinstance(answer.get(name), str) or not answer[name] for name in _KEY_FIELDS
         ):
             code, missing = printable(text(answer, "Code"), 80), "lacks keys, or does not say when they expire"
             raise BadAnswer(f"the answer {missing}", operation=operation, code=code)
-        return self._response(request, answer)
+        return _response(request, answer)
 
     def _call(self, api: str, operation: str, request: Any, signer: GivenKeys | None = None) -> Any:
         """Return the answer to a request of botocore. Raises CloudError."""
-        from botocore.exceptions import ClientError  # noqa: PLC0415
-
         url, body = yarl.URL(request.url, encoded=True), request.body or b""
         body = _OWN_SESSION_NAME.sub(_SESSION_NAME, body if isinstance(body, str) else body.decode())
         given = {name.lower(): v.decode() if isinstance(v, bytes) else v for name, v in request.headers.items()}
@@ -425,8 +413,7 @@ class _Search:
         is_near, judging = api == METADATA, judge_metadata if api == METADATA else judge
         dialect: Dialect = OpenDialect(api, judging, lambda call: headers, target=url.raw_path_qs, is_near=is_near)
         if signer is not None:
-            region = "us-east-1" if url.host == "sts.amazonaws.com" else self._config.region
-            dialect = AwsDialect(api, region, signer, self._http.clock, lambda call: headers)
+            dialect = AwsDialect(api, self._config.region, signer, self._http.clock, lambda call: headers)
         fields = [*headers.items(), *(json.loads(body).items() if body.startswith("{") else parse_qsl(body))]
         call = Call(
             operation=operation,
@@ -436,24 +423,13 @@ class _Search:
             text=_TEXTS.get(operation),
             secrets=tuple(str(value) for key, value in fields if _SECRET_NAMES.search(key) and len(str(value)) >= 8),
         )
-        question = call.method, request.url, body
-        if question not in self.answers:
-            self._http.asks(self._origin)
-            raise _NextCall(question, lambda: self._http.call(call, dict, dialect, str(url.origin())))
-        answer = self.answers[question]
+        self._http.asks(self._origin)
+        self._next.set_result(lambda: self._http.call(call, dict, dialect, str(url.origin())))
+        answer = self.answers.get()
         if isinstance(answer, CloudError):
-            answer = copy.copy(answer)  # each run writes to it
-            if operation == "CreateToken":  # botocore uses the token that it has, until that expires
-                self._token_error = answer
-                raise ClientError({}, operation)
             raise answer
+        self._is_answered = True
         return answer
-
-    def _response(self, request: Any, answer: Any, status: int = 200) -> Any:
-        from botocore.awsrequest import AWSResponse  # noqa: PLC0415
-
-        body = answer if isinstance(answer, str) else json.dumps(answer)
-        return AWSResponse(request.url, status, {}, SimpleNamespace(stream=lambda: [body.encode()]))
 
     def _meaning(self, error: Exception) -> CloudError:
         """The meaning of an error of botocore. Its own texts name no secret; those of others are not shown."""
@@ -461,53 +437,27 @@ class _Search:
 
         if isinstance(error, CloudError):
             return error
-        if self._token_error and isinstance(error, vendor.MetadataRetrievalError | vendor.TokenRetrievalError):
+        if self._token_error and isinstance(error, vendor.MetadataRetrievalError):
             return self._token_error
-        if isinstance(error, vendor.CredentialRetrievalError) and error.kwargs.get("provider") == "custom-process":
-            # The error quotes what the program wrote.
-            return AccessDenied("the program of credential_process failed, or its output is not that of version 1")
         said = ""
-        if isinstance(error, vendor.BotoCoreError):  # without names and paths, which may be secrets
+        if isinstance(error, vendor.BotoCoreError):  # without names, paths and what a program wrote: may be secrets
             said = ": " + _QUOTED.sub("…", str(error).replace("\n", "; "))
         elif isinstance(error, OSError) and error.strerror:
             said = f": {error.strerror}"
-        # An error of Python after an answer is about the answer. A token in a file, with a key of one word, is none.
-        kind = BadAnswer if not said and any(len(each) > 1 for each in self.answers) else AccessDenied
+        # An error of Python after an answer is about the answer.
+        kind = BadAnswer if self._is_answered and not said else AccessDenied
         return kind(printable(redact(f"{type(error).__name__}{said}"), 300))
 
 
-def _files(env: Environment, name: str) -> tuple[list[ProfileFile], list[ProfileFile]]:
-    """The shared files, and those that have a profile. AccessDenied for one of no use."""
-    from botocore.configloader import build_profile_map  # noqa: PLC0415
-
-    parsers: dict[ProfileFile, Callable[[str], Mapping[str, Any]]] = {
-        env.file("AWS_CONFIG_FILE", ".aws", "config"): lambda raw: build_profile_map(parse_ini(raw))["profiles"],
-        env.file("AWS_SHARED_CREDENTIALS_FILE", ".aws", "credentials"): parse_ini,
-    }
-    # One that the environment names may be missing here: its profile may not be needed.
-    found = {file: file._replace(is_named=False).read(parse, "an INI file") for file, parse in parsers.items()}
-    return list(parsers), [file for file, profiles in found.items() if name in (profiles or ())]
+def _ask_nobody(prompt: str) -> str:
+    raise AccessDenied("mfa_serial needs a person; use a role without MFA")
 
 
-class _TokenFiles:
-    """A cache of botocore. Tokens that cannot be written are kept in memory until their files change."""
+def _response(request: Any, answer: Any, status: int = 200) -> Any:
+    from botocore.awsrequest import AWSResponse  # noqa: PLC0415
 
-    def __init__(self, files: Any, kept: dict[str, tuple[Any, Any]], answers: dict[tuple[str, ...], Any]) -> None:
-        self._files, self._kept, self._answers = files, kept, answers
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._files
-
-    def __getitem__(self, key: str) -> Any:
-        written = self._files[key]
-        before, renewed = self._kept.get(key, (None, None))
-        return self._answers.setdefault((key,), renewed if before == written else written)
-
-    def __setitem__(self, key: str, token: Any) -> None:
-        try:
-            self._files[key] = token
-        except OSError:
-            self._kept[key] = self._files[key], json.loads(json.dumps(token, default=str))  # as if read from a file
+    body = answer if isinstance(answer, str) else json.dumps(answer)
+    return AWSResponse(request.url, status, {}, SimpleNamespace(stream=lambda: [body.encode()]))
 
 
 @cache
