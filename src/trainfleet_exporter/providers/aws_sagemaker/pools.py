@@ -10,16 +10,14 @@ https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TrainingPlanSummar
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from trainfleet_exporter.errors import BadAnswer, NotFound, RequestRefused
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.history import code
-from trainfleet_exporter.fleet.lists import distinct, with_unread
+from trainfleet_exporter.fleet.lists import distinct
 from trainfleet_exporter.model import Node, NodeCondition, NodeCount, Pool, PoolAmounts, PoolStatus
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
 from trainfleet_exporter.providers.aws_sagemaker import instances
@@ -229,7 +227,6 @@ def cluster_node(cluster: str, row: ClusterNode, groups: Groups) -> Node | None:
 
 _PLANS = "training plans"
 """A part. The names of the others, which are those of clusters, have no spaces."""
-_PLANS_SHARE = 0.4
 
 
 class Pools:
@@ -240,7 +237,7 @@ class Pools:
         self._at_once = config.limits.concurrency
         self._clusters: Topic[tuple[str, ...]] = Topic("clusters", ())
         """Names, published by each poll of pools when they are listed. It is whole when the clusters are read, too."""
-        self._queues = {"pools": FairQueue(), "nodes": FairQueue()}
+        self._pool_turns, self._node_turns = FairQueue(), FairQueue()
         self._plans: dict[str, TrainingPlan] = {}
         """The plans of the last good answer by ARN: names and ends do not age."""
         self._groups: dict[str, Groups] = {}
@@ -251,16 +248,16 @@ class Pools:
         """Read a part for the training plans, and one for each cluster. The plans are first, because clusters name
         them."""
         with self._clusters.polling():
-            # If the call for plans hangs, enough time must be left for the clusters.
-            now = asyncio.get_running_loop().time()
-            async with poll.part(_PLANS, deadline=now + _PLANS_SHARE * (poll.deadline - now)) as part:
+            async with poll.part(_PLANS) as part:
                 await self._read_plans(poll, part)
-            names = await self._names(poll)
+            names = self._chosen
+            if names is None:
+                rows = await self._list_if_served("ListClusters", Clusters, poll, "clusters", poll.deadline)
+                names = tuple(distinct(poll, [(row and row.cluster_name) or None for row in rows], str)[0])
             poll.keep_only([_PLANS, *names])
             self._groups = {name: groups for name, groups in self._groups.items() if name in names}
             self._clusters.publish(names, whole=False)
-            read = partial(self._read_cluster, poll)
-            await self._queues["pools"].read_each(poll, names, read, at_once=self._at_once)
+            await self._read_each(poll, self._pool_turns, names, self._read_cluster)
             self._clusters.publish(names)
 
     @collector("nodes")
@@ -268,34 +265,23 @@ class Pools:
         names = await self._clusters.get()
         await self._clusters.wait(poll.deadline)  # pools know the ends of the plans that nodes are from
         poll.keep_only(names)
+        await self._read_each(poll, self._node_turns, names, self._read_nodes)
 
-        async def read(part: Part) -> None:
+    async def _read_each(
+        self, poll: Poll, queue: FairQueue, names: Sequence[str], read: Callable[[Poll, Part], Awaitable[None]]
+    ) -> None:
+        async def read_one(part: Part) -> None:
             try:
-                rows = await self._nodes(part)
+                await read(poll, part)
             except NotFound as error:
                 await part.not_found(error)
-                return
-            groups = self._groups.get(part.key, {})
-            found = [None if row is None else cluster_node(part.key, row, groups) for row in rows]
-            shown, _ = distinct(part, found, lambda node: node.node_name)
-            self._types.count(poll, [node.node_type for node in shown.values()])
-            await part.publish(list(shown.values()))
 
-        await self._queues["nodes"].read_each(poll, names, read, at_once=self._at_once)
-
-    async def _names(self, poll: Poll) -> tuple[str, ...]:
-        if self._chosen is not None:
-            return self._chosen
-        rows = await self._list_if_served("ListClusters", Clusters, poll, "clusters", poll.deadline)
-        named = [None if row is None else row.cluster_name or None for row in rows]
-        found, malformed = distinct(poll, named, str)
-        return with_unread(found, self._clusters.value, malformed=malformed)
+        await queue.read_each(poll, names, read_one, at_once=self._at_once)
 
     async def _read_plans(self, poll: Poll, part: Part) -> None:
         rows = await self._list_if_served("ListTrainingPlans", TrainingPlans, part, _PLANS, part.deadline)
         known = [row for row in rows if row is None or row.status != EXPIRED]
-        found = [None if row is None else plan_pool(row) for row in known]
-        shown, _ = distinct(part, found, lambda pair: pair[0].pool_id)
+        shown, _ = distinct(part, [row and plan_pool(row) for row in known], lambda pair: pair[0].pool_id)
         plans = [row for row in known if row is not None and row.training_plan_name]
         self._plans = {row.training_plan_arn: row for row in plans if row.training_plan_arn}
         self._types.count(poll, [each for row in plans for each in row.instance_types])
@@ -303,18 +289,14 @@ class Pools:
 
     async def _read_cluster(self, poll: Poll, part: Part) -> None:
         name = part.key
-        try:
-            cluster = await self._calls.call("DescribeCluster", {"ClusterName": name}, Cluster, deadline=part.deadline)
-            rows = await self._nodes(part)
-        except NotFound as error:
-            await part.not_found(error)
-            return
+        cluster = await self._calls.call("DescribeCluster", {"ClusterName": name}, Cluster, deadline=part.deadline)
+        rows = await self._list_nodes(part)
         if cluster.instance_groups is None and cluster.restricted_instance_groups is None:
             raise BadAnswer("the answer has no instance groups", operation="DescribeCluster")
         groups = [*(cluster.instance_groups or ()), *(cluster.restricted_instance_groups or ())]
         nodes = {row.instance_id: row for row in rows if row is not None and row.instance_id}.values()
         part.dropped("malformed", sum(row is None or not row.instance_id for row in rows))
-        found = [None if each is None else group_pool(name, each, nodes, self._plan_of(each)) for each in groups]
+        found = [each and group_pool(name, each, nodes, self._plan_of(each)) for each in groups]
         shown, _ = distinct(part, found, lambda pair: pair[0].pool_id)
         listed = [(each, unix_time(self._plan_of(each).end_time)) for each in groups if each is not None]
         part.dropped("malformed", sum(each is None for one, _ in listed for each in one.instance_type_details or ()))
@@ -322,10 +304,18 @@ class Pools:
         self._types.count(poll, [each.instance_type or "" for group, _ in listed for each in group.of_types])
         await part.publish([each for pair in shown.values() for each in pair])
 
+    async def _read_nodes(self, poll: Poll, part: Part) -> None:
+        groups = self._groups.get(part.key, {})
+        rows = await self._list_nodes(part)
+        found = [None if row is None else cluster_node(part.key, row, groups) for row in rows]
+        shown, _ = distinct(part, found, lambda node: node.node_name)
+        self._types.count(poll, [node.node_type for node in shown.values()])
+        await part.publish(list(shown.values()))
+
     def _plan_of(self, group: ClusterGroup) -> TrainingPlan:
         return self._plans.get(group.training_plan_arn or "", NO_PLAN)
 
-    async def _nodes(self, part: Part) -> list[ClusterNode | None]:
+    async def _list_nodes(self, part: Part) -> list[ClusterNode | None]:
         deadline = part.deadline
         return await self._calls.whole_list("ListClusterNodes", ClusterNodes, deadline=deadline, ClusterName=part.key)
 
