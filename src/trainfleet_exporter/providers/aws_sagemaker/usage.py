@@ -202,15 +202,38 @@ class Usage:
         await self._fleet.listed.wait(poll.deadline)
         jobs = [job for job in self._fleet.live_jobs() if job.status in _MEASURED]
         self._subjects.keep_only(each for shown in self._shown.values() for each in shown)
-        queries = list(_queries(self._targets, jobs))
-        found = await self._read(poll, queries)
+        batches = list(_queries(self._targets, jobs))
+        now, age = self._fleet.clock.now(), max(self._fleet.max_data_age, 2 * poll.interval)
+        found = {
+            metric: NewestReadings("pod", self._begun(), self._subjects, now=now, max_age=age)
+            for metric in dict.fromkeys(query.metric for asked in batches for query in asked)
+        }
+        failed: dict[Metric, CloudError] = {}
+        slots = asyncio.Semaphore(self._fleet.at_once)
+
+        async def read(asked: Sequence[Query]) -> None:
+            since = now - min(age, _LONGEST)
+            try:
+                async with slots:
+                    pages = _read_points(self._calls, asked, since, now, period=_PERIOD, deadline=poll.deadline)
+                    async for query, readings in pages:
+                        if isinstance(readings, CloudError):
+                            failed[query.metric] = readings
+                        else:
+                            found[query.metric].take_newest(readings)
+            except CloudError as error:
+                failed.update({query.metric: error.with_traceback(None) for query in asked})  # it holds the response
+
+        async with asyncio.TaskGroup() as group:
+            for asked in batches:
+                group.create_task(read(asked))
         keys = {metric.key for metric in found}
         poll.keep_only([_SOURCES, *keys] if keys else ())
         self._shown = {key: shown for key, shown in self._shown.items() if key in keys}
         for metric, newest in found.items():
             async with poll.part(metric.key) as part:
-                if isinstance(newest, CloudError):
-                    raise newest
+                if metric in failed:
+                    raise failed[metric]
                 part.dropped("no_data", 0 if newest.taken or +newest.dropped else 1)
                 self._shown[metric.key] = newest.of_families(self._targets[metric], period=_PERIOD)
                 count(part, newest.dropped)
@@ -226,35 +249,3 @@ class Usage:
 
     def _begun(self) -> Mapping[str, float]:
         return {job_id: job.created or 0.0 for job_id, job in self._fleet.live.items()}
-
-    async def _read(
-        self, poll: Poll, queries: Sequence[Sequence[Query]]
-    ) -> Mapping[Metric, NewestReadings | CloudError]:
-        """Return the newest readings of each metric that some job has, or the error of one that failed."""
-        now, age = self._fleet.clock.now(), max(self._fleet.max_data_age, 2 * poll.interval)
-        found: dict[Metric, NewestReadings | CloudError] = {
-            metric: NewestReadings("pod", self._begun(), self._subjects, now=now, max_age=age)
-            for metric in dict.fromkeys(query.metric for asked in queries for query in asked)
-        }
-        slots = asyncio.Semaphore(self._fleet.at_once)
-
-        async def read(asked: Sequence[Query]) -> None:
-            since = now - min(age, _LONGEST)
-            try:
-                async with slots:
-                    pages = _read_points(self._calls, asked, since, now, period=_PERIOD, deadline=poll.deadline)
-                    async for query, readings in pages:
-                        newest = found[query.metric]
-                        if isinstance(newest, CloudError):
-                            continue
-                        if not isinstance(readings, CloudError):
-                            newest.take_newest(readings)
-                        elif all(taken.keys != query.key for taken in reversed(newest.taken)):
-                            found[query.metric] = readings
-            except CloudError as error:
-                found.update({query.metric: error.with_traceback(None) for query in asked})  # it holds the response
-
-        async with asyncio.TaskGroup() as group:
-            for asked in queries:
-                group.create_task(read(asked))
-        return found
