@@ -99,22 +99,12 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert all("StartTime" in query for query in cloud.called("ListJobs"))
 
 
-@trap("7.11 booleans go out in lower case")
+@trap("7.11, 7.12, 8 ListQuotas: lower case, a slash at the end, no ResourceType: naming ACS fails")
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     await fleet.exporter.poll_once()
-    assert cloud.called("ListQuotas")[0]["Verbose"] == "true"
-
-
-@trap("7.12 the path of ListQuotas ends in a slash, signed and sent alike")
-async def _(cloud: Cloud, fleet: Fleet) -> None:
-    await fleet.exporter.poll_once()
-    assert cloud.called("ListQuotas")[0]["path"] == "/api/v1/quotas/"
-
-
-@trap("8 ListQuotas: ResourceType is left out, because naming ACS fails and leaving it out answers all")
-async def _(cloud: Cloud, fleet: Fleet) -> None:
-    await fleet.exporter.poll_once()
-    assert "ResourceType" not in cloud.called("ListQuotas")[0]
+    query = cloud.called("ListQuotas")[0]
+    assert (query["Verbose"], query["path"]) == ("true", "/api/v1/quotas/")
+    assert "ResourceType" not in query
 
 
 @trap("8 ListEcsSpecs: every SortBy is refused; its types say what jobs on public resources hold")
