@@ -41,10 +41,7 @@ def test_calls_are_limited_by_jobs_pods_and_readings() -> None:
     found = _asked(*((name, 1, hour) for name in "abcd"))
     assert [(list(asked.within), asked.readings) for asked in found] == [(["a", "b", "c"], 180), (["d"], 60)]
     found = _asked(("a", 2, DAY_ONE), ("b", 1, DAY_ONE), ("c", 1, DAY_ONE))
-    assert [(list(asked.within), SOURCE.calls(asked)) for asked in found] == [
-        (["a", "b"], {"api": 5}),
-        (["c"], {"api": 2}),
-    ]
+    assert [(list(asked.within), asked.readings) for asked in found] == [(["a", "b"], 4320), (["c"], 1440)]
     assert [list(asked.within) for asked in _asked(("a", 300, minute), ("b", 201, minute))] == [["a"], ["b"]]
 
 

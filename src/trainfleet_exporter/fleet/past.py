@@ -72,10 +72,6 @@ class PastSource:
         """Return the seconds between two readings that are kept for so many seconds; 0 if none are."""
         return next((step for step, kept in self.kept if age < kept), 0)
 
-    def calls(self, asked: Asked) -> Mapping[str, int]:
-        """Return the expected calls for one metric, by API."""
-        return {self.api: max(1, math.ceil(asked.readings / self.answered))}
-
     def batches(self, owners: Iterable[tuple[str, int, Range]], step: int) -> Iterator[Asked]:
         """Yield which jobs (or pools) are requested together. Each owner has its number of parts and its range.
 
@@ -126,7 +122,8 @@ class PastUsage(Generic[M]):
             for asked in self.source.batches(self.owners(metric), step):
                 decides = metric is ordered[0] and metric.level != "pool"
                 what = f"{metric.key} of {next(iter(asked.within))} and {len(asked.within) - 1} more"
-                yield PastCall(what, self.source.calls(asked), partial(self._tracks, metric, asked, decides))
+                calls = max(1, math.ceil(asked.readings / self.source.answered))
+                yield PastCall(what, {self.source.api: calls}, partial(self._tracks, metric, asked, decides))
 
     async def _tracks(self, metric: M, asked: Asked, decides: bool, deadline: float) -> AsyncIterator[Track]:
         found = PastReadings(metric.level, asked)

@@ -95,15 +95,13 @@ class Workspaces:
         self.max_data_age = context.settings.max_data_age
         self.at_once = config.limits.concurrency
         """How many calls of one collector may be in flight."""
-        self.ids: Topic[tuple[str, ...]] = Topic("workspaces", ())
-        """The workspaces to poll."""
+        self._configured = None if config.workspaces == "all" else tuple(dict.fromkeys(config.workspaces))
+        self.ids: Topic[tuple[str, ...]] = Topic("workspaces", self._configured or ())
+        """The workspaces to poll: of the configured ones, those that the latest complete list has."""
         self.watchers: list[Callable[[], None]] = []
         """Called whenever the live jobs have changed."""
         self._record_end, self._states = context.record_end, states
         self._retention = context.settings.finished_job_retention
-        self._configured = None if config.workspaces == "all" else tuple(dict.fromkeys(config.workspaces))
-        self._chosen = self._configured
-        """The configured workspaces without those that the latest complete list lacks."""
         self._known: dict[str, Workspace] = {}
         """By id, the workspaces of the latest list. A configured one stays if a malformed row may be about it."""
         self._trackers: dict[str, JobTracker] = {}
@@ -126,23 +124,20 @@ class Workspaces:
         `read` takes a deadline (loop time). `translate` returns None for a workspace that is not to be polled.
         """
         with self.ids.polling():
-            if self._chosen is not None:
-                self.ids.value = self._chosen
             async with poll.part(_LIST) as part:
                 listing = await read(poll.deadline)
                 part.dropped("malformed", listing.malformed)
-                if self._configured is not None and not listing.malformed:  # else that row may be the missing one
-                    self._chosen = tuple(key for key in self._configured if key in listing.rows)
-                    unlisted = [key for key in self._configured if key not in self._chosen]
+                rows = [translate(row) for row in listing.rows.values()]
+                found, ids = {each.workspace_id: each for each in rows if each is not None}, self.ids.value
+                if self._configured is None:
+                    ids = with_unread(found, ids, malformed=listing.malformed, named=listing.rows)
+                elif not listing.malformed:  # else that row may be the missing one
+                    ids = tuple(key for key in self._configured if key in listing.rows)
+                    unlisted = [key for key in self._configured if key not in ids]
                     poll.keep_only([_LIST, *unlisted])
                     for workspace_id in unlisted:
                         poll.failed(workspace_id, NotFound(_UNLISTED))
-                rows = [translate(row) for row in listing.rows.values()]
-                found = {each.workspace_id: each for each in rows if each is not None}
-                ids = self._chosen
-                if ids is None:
-                    ids = with_unread(found, self.ids.value, malformed=listing.malformed, named=listing.rows)
-                self.ids.publish(tuple(ids))
+                self.ids.publish(ids)
                 self._known = {**self._known, **found} if listing.malformed else found
                 await part.publish([self._known[key] for key in ids if key in self._known])
 
