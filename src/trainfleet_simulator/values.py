@@ -69,7 +69,7 @@ HOSTILE = (" ".join(_WORST), *_WORST, "long" * 2560)
 def warp_values(kind: str, body: Any) -> bool:
     """Change a decoded response as the kind says; return False if it has no such values."""
     part, passing = _part(body, rows_of(body))
-    if kind in _INVALID:
+    if kind in INVALID:
         return bool(change_each(part, _numbers(kind), passing=passing | _UNMEASURED_PARTS))
     return bool(change_each(part, _unknown if kind == "unknown_words" else _Names(kind), passing=passing))
 
