@@ -16,6 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import Any
 
 from msgspec import Struct
 
@@ -220,12 +221,6 @@ class ArrayReadings:
 SOURCE = "task_metrics"
 
 
-async def get_task_metrics(api: Api, job_id: str, task: str, *, deadline: float) -> Metrics:
-    """GET .../training-jobs/{id}/metrics/{task}: the whole history of one task. Empty before it runs (204)."""
-    path = f"training-jobs/{segment(job_id)}/metrics/{segment(task)}"
-    return await api.get("ShowTrainingJobMetrics", path, Metrics, deadline=deadline, may_be_empty=True, limits=BULK)
-
-
 def collector_of_task_metrics(
     api: Api,
     fleet: Workspaces,
@@ -242,8 +237,10 @@ def collector_of_task_metrics(
         tasks = tasks_of(part.key)
         readings, missing, is_there = ArrayReadings(part.key, JobParts(fleet.live[part.key], tasks)), None, False
         for task in tasks:
+            path = f"training-jobs/{segment(part.key)}/metrics/{segment(task)}"
+            options: Mapping[str, Any] = {"may_be_empty": True, "limits": BULK}  # empty before it runs (204)
             try:
-                answer = await get_task_metrics(api, part.key, task, deadline=part.deadline)
+                answer = await api.get("ShowTrainingJobMetrics", path, Metrics, deadline=part.deadline, **options)
             except NotFound as error:
                 missing = error  # the task or the whole job was deleted in the meantime
                 continue
