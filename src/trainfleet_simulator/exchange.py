@@ -64,14 +64,6 @@ class ApiError(Exception):
         self.status, self.code, self.message = status, code, message
 
 
-class Unproven(Exception):
-    """A rejection of the identity of a caller, by its kind in the table of a cloud."""
-
-    def __init__(self, kind: str, detail: str = "") -> None:
-        super().__init__(kind)
-        self.kind, self.detail = kind, detail
-
-
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
     """One received request: path as on the wire, query decoded, header names in lower case."""
@@ -151,10 +143,7 @@ class Call:
         if self.route is None:
             raise self.refused("unknown")
         if self.route.signed:
-            try:
-                self.cloud.verify(self)
-            except Unproven as error:
-                raise self.refused(error.kind, error.detail) from None
+            self.cloud.verify(self)
         self.world.advance(self.now)
         return self.route.handle(self)
 
@@ -284,7 +273,7 @@ class Cloud(ABC):
 
     @abstractmethod
     def verify(self, call: Call) -> None:
-        """Check the identity of a caller. Raises Unproven or ApiError."""
+        """Check the identity of a caller. Raises ApiError."""
 
     def respond(self, answer: Answer, call: Call) -> Response:
         """Return a response in this cloud's form."""

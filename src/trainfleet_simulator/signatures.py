@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import quote
 
-from trainfleet_simulator.exchange import ApiRequest, Unproven
+from trainfleet_simulator.exchange import ApiRequest, Call
 from trainfleet_simulator.identity import Issuer
 
 Found = re.Match[str]
@@ -114,38 +114,38 @@ class Verifier:
         self._scheme, self._keys = scheme, keys
         self._nonces: dict[str, None] = {}
 
-    def check(self, request: ApiRequest, now: float, scope: str = "") -> None:
-        """Raise Unproven unless the request is properly signed, on AWS for a region and a service."""
-        scheme, headers = self._scheme, request.headers
+    def check(self, call: Call, scope: str = "") -> None:
+        """Raise ApiError unless the request is properly signed, on AWS for a region and a service."""
+        scheme, request, headers, now = self._scheme, call.request, call.request.headers, call.now
         found = scheme.find(request)
         if found is None:
-            raise Unproven("unsigned" if scope and "authorization" not in headers else "authorization")
+            raise call.refused("unsigned" if scope and "authorization" not in headers else "authorization")
         date = headers.get(scheme.date_header, "")
         try:
             sent = datetime.strptime(date, scheme.date_format).replace(tzinfo=UTC).timestamp()
         except ValueError:
-            raise Unproven("date") from None
+            raise call.refused("date") from None
         if abs(now - sent) > scheme.max_skew:
-            raise Unproven("skewed_clock")
+            raise call.refused("skewed_clock")
         key = self._keys.find(found["key"])
         if key is None:
-            raise Unproven("revoked_credentials", found["key"])
+            raise call.refused("revoked_credentials", found["key"])
         if headers.get(scheme.token_header, "") != key.security_token:
-            raise Unproven("token")
+            raise call.refused("token")
         if now >= key.expires:
-            raise Unproven("expired_credentials")
+            raise call.refused("expired_credentials")
         names = found["names"].split(";")
         must = scheme.required | {name for name in headers if name.startswith(scheme.signed)}
         missing = (must - set(names)) | (set(names) - set(headers))
         if missing or names != sorted(set(names)):
-            raise Unproven("names", ", ".join(sorted(missing)))
+            raise call.refused("names", ", ".join(sorted(missing)))
         if not hmac.compare_digest(scheme.signature(request, found, key.access_key_secret), found["signature"]):
-            raise Unproven("signature")
+            raise call.refused("signature")
         if scope and found["scope"] != f"{date[:8]}/{scope}/aws4_request":
-            raise Unproven("scope", scope)
+            raise call.refused("scope", scope)
         if nonce := headers.get(_NONCE):
             if nonce in self._nonces:
-                raise Unproven("nonce")
+                raise call.refused("nonce")
             self._nonces[nonce] = None
             if len(self._nonces) > _KEPT:
                 del self._nonces[next(iter(self._nonces))]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from starlette.responses import JSONResponse, Response
 
-from trainfleet_simulator.exchange import ApiError, ApiRequest, Call, Cloud, Row, Unproven, route
+from trainfleet_simulator.exchange import ApiError, ApiRequest, Call, Cloud, Row, route
 from trainfleet_simulator.modelarts import pools
 from trainfleet_simulator.modelarts.agency import Agency
 from trainfleet_simulator.modelarts.aom import Aom, metric_of
@@ -126,9 +126,9 @@ class ModelArts(Cloud):
     def verify(self, call: Call) -> None:
         token = call.request.headers.get("x-auth-token")
         if token is None:
-            self._verifier.check(call.request, call.now)
+            self._verifier.check(call)
         elif not self._tokens.is_valid(token, call.now):
-            raise Unproven("expired_credentials")
+            raise call.refused("expired_credentials")
         found = _PROJECT.match(call.request.path)
         if {found[1] if found else PROJECT_ID, call.request.headers.get("x-project-id", PROJECT_ID)} != {PROJECT_ID}:
             raise ApiError(403, "ModelArts.0210", "The project ID in the URL does not match that of the credentials.")

@@ -101,7 +101,7 @@ class Pai(Cloud):
         return _APIS.get(version or "", "unknown"), request.headers.get("x-acs-action") or "unknown"
 
     def verify(self, call: Call) -> None:
-        self._verifier.check(call.request, call.now)
+        self._verifier.check(call)
 
     def respond(self, answer: Answer, call: Call) -> Response:
         if answer.body is not None:

@@ -106,7 +106,7 @@ class Aws(Cloud):
         return super().facts(request, name) or _facts(request.json())
 
     def verify(self, call: Call) -> None:
-        self._verifier.check(call.request, call.now, f"{REGION}/{_SIGNING_NAMES.get(call.api, call.api)}")
+        self._verifier.check(call, f"{REGION}/{_SIGNING_NAMES.get(call.api, call.api)}")
         if call.api in _JSON and call.request.headers.get("content-type") != _JSON[call.api]:
             raise ApiError(400, "SerializationException", f"Content-Type is not {_JSON[call.api]}")
 
