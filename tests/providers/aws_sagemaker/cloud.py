@@ -108,6 +108,17 @@ class Cloud:
         page = self._paged(asked, "Results", [{"TrainingJob": row} for row in rows])
         return {**page, "TotalHits": {"Value": len(rows), "Relation": self.relation}}
 
+    def _describe_training_job(self, asked: Row) -> Row | httpx.Response:
+        row = next((row for row in self.jobs if row["TrainingJobName"] == asked["TrainingJobName"]), None)
+        if row is None:
+            return failed("ValidationException", "Requested resource not found.")
+        needed: Row = {
+            "ModelArtifacts": {"S3ModelArtifacts": "s3://x"},
+            "AlgorithmSpecification": {"TrainingInputMode": "File"},
+        }
+        needed |= {"StoppingCondition": {"MaxRuntimeInSeconds": 60}}
+        return {**needed, **{key: value for key, value in row.items() if key != "Tags"}}
+
     def _list_clusters(self, asked: Row) -> Row:
         rows = [
             {

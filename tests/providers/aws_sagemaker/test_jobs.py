@@ -12,11 +12,6 @@ from tests.providers.aws_sagemaker.cloud import CONFIG, RUNNING, Cloud, FleetOf,
 from tests.support.clock import START
 
 
-def _by_name(cloud: Cloud) -> list[Row]:
-    """The searches for one job."""
-    return [asked for asked in cloud.called("Search") if "TrainingJobName" in str(asked)]
-
-
 async def test_live_jobs_come_from_searches_of_100(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job(f"j{number}") for number in range(250)] + [job("s", "Stopping", "Stopping")]
@@ -52,7 +47,7 @@ async def test_how_a_job_ends_is_learned_by_its_last_change(fleet_of: FleetOf) -
         assert await fleet.value('job_finished_timestamp_seconds{job_id="a"}') == START + 30
         assert await fleet.value('jobs_finished_total{workspace_id="default",status="failed"}') == 1
         assert await fleet.lines('job_requested_accelerators{provider="p",job_id="a"') == []
-        assert _by_name(cloud) == []
+        assert cloud.called("DescribeTrainingJob") == []
         for answer in (live, cloud.jobs[0]):  # an index that is behind still has the job as it was
             cloud.jobs[0] = answer
             await fleet.runner("jobs").tick()
@@ -68,6 +63,7 @@ async def test_how_a_job_ends_is_learned_by_its_last_change(fleet_of: FleetOf) -
         (failed("ThrottlingException", "Rate exceeded"), "throttled"),
         (failed("InternalFailure", status=500), "server"),
         (failed("AccessDeniedException"), "auth"),
+        (httpx.Response(200, json={"TrainingJobName": "another"}), "bad_answer"),
         (httpx.Response(200, text="<html>"), "bad_answer"),
     ],
 )
@@ -80,7 +76,7 @@ async def test_unlisted_job_is_looked_up_until_its_end_is_known(
     async with fleet_of(cloud) as fleet:
         await fleet.runner("jobs").tick()
         cloud.jobs[0] |= {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed", "LastModifiedTime": START - 9e5}
-        cloud.answer = lambda operation, asked: answer if "TrainingJobName" in str(asked) else None
+        cloud.answer = lambda operation, asked: answer if operation == "DescribeTrainingJob" else None
         await asyncio.sleep(60)
         await fleet.runner("jobs").tick()
         assert fleet.own("collector_success", collector="jobs") == 0
@@ -108,8 +104,8 @@ async def test_job_with_a_warm_pool_holds_its_accelerators(fleet_of: FleetOf) ->
         assert await fleet.value('job_status{job_id="a",status="succeeded"}') == 1
         assert await fleet.value('job_holds_resources{job_id="a"}') == 1
         assert await fleet.value('job_requested_nodes{job_id="a"}') == 2
-        assert len(_by_name(cloud)) == 1  # once its end is too old to be in the search
-        assert await fleet.value('job_labels{job_id="a",label_team="llm"}') == 1
+        assert len(cloud.called("DescribeTrainingJob")) == 1  # once its end is too old to be in the search
+        assert await fleet.value('job_labels{job_id="a",label_team="llm"}') == 1  # which that response lacks
         cloud.jobs[0]["WarmPoolStatus"] = {"Status": "Terminated"}
         await fleet.runner("jobs").tick()
         assert await fleet.value('job_holds_resources{job_id="a"}') == 0
@@ -166,7 +162,7 @@ async def test_denied_search_for_ended_jobs_keeps_live_jobs(fleet_of: FleetOf) -
 
         def deny(operation: str, asked: Row) -> httpx.Response | None:
             filters = asked["SearchExpression"]["Filters"] if operation == "Search" else []
-            is_live = {each["Name"] for each in filters} <= {"TrainingJobStatus", "TrainingJobName"}
+            is_live = {each["Name"] for each in filters} <= {"TrainingJobStatus"}
             return None if is_live else failed("AccessDeniedException", "not authorized")
 
         cloud.answer = deny

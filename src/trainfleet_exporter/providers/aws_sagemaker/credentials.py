@@ -199,7 +199,6 @@ class _Search(Executor):
         self._role = ""
         self._before, self._origin, self._keys_said = "", "the default chain", ""
         """The beginning of an error: what was searched in vain, what is being searched, and keys of the profile."""
-        self._is_answered = False
 
     def submit(self, fn: Callable[..., object], /, *args: Any, **given: Any) -> Future[Any]:
         """Go on by `fn`. The result is a function that makes the next call, or what `run` returns."""
@@ -209,11 +208,8 @@ class _Search(Executor):
 
     def start(self) -> None:
         """Begin the search in its thread."""
-        DaemonThreadExecutor().submit(self._work)
-
-    def _work(self) -> None:
-        found = self.run()
-        self._next.set_result(found)
+        found = DaemonThreadExecutor().submit(self.run)
+        found.add_done_callback(lambda done: self._next.set_result(done.result()))
 
     def run(self) -> Keys | CloudError:
         """Return the keys, or why there are none."""
@@ -428,7 +424,6 @@ class _Search(Executor):
         answer = self.answers.get()
         if isinstance(answer, CloudError):
             raise answer
-        self._is_answered = True
         return answer
 
     def _meaning(self, error: Exception) -> CloudError:
@@ -444,8 +439,7 @@ class _Search(Executor):
             said = ": " + _QUOTED.sub("…", str(error).replace("\n", "; "))
         elif isinstance(error, OSError) and error.strerror:
             said = f": {error.strerror}"
-        # An error of Python after an answer is about the answer.
-        kind = BadAnswer if self._is_answered and not said else AccessDenied
+        kind = AccessDenied if said else BadAnswer  # another error of Python is about what was read
         return kind(printable(redact(f"{type(error).__name__}{said}"), 300))
 
 

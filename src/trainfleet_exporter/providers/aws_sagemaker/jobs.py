@@ -3,8 +3,8 @@
     Search ──► TrainingJob ──translate──► Job, Records ──Workspaces──► objects of the model
 
 A poll makes one search for live jobs, and one for jobs that changed since the last poll and are not in progress: a call
-for each 100 jobs found. It searches by name for known jobs that are in neither, such as those that ended and keep a
-warm pool. If a policy denies Search, the poll fails.
+for each 100 jobs found. It looks up jobs that are in neither, such as those that have ended and keep a warm pool.
+Only Search has the tags of jobs, and the whole history in a list. If a policy denies Search, the poll fails.
 
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TrainingJob.html
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_SecondaryStatusTransition.html
@@ -71,6 +71,8 @@ class Tag(Answer):
 
 
 class TrainingJob(Answer):
+    """A job of Search, or the response of DescribeTrainingJob, which has no tags."""
+
     training_job_name: str | None = None
     training_job_status: str | None = None
     secondary_status: str | None = None
@@ -337,11 +339,6 @@ def changed_since(unix: float) -> Sequence[Filter]:
     return _since("LastModifiedTime", unix), ("TrainingJobStatus", "NotEquals", IN_PROGRESS)
 
 
-def named(job_id: str) -> Sequence[Filter]:
-    """Return the filter of one job."""
-    return (("TrainingJobName", "Equals", job_id),)
-
-
 def _since(name: str, unix: float) -> Filter:
     """Return the filter of a time: UTC without a zone, whole seconds."""
     return name, "GreaterThanOrEqualTo", iso_time(unix).removesuffix("Z")
@@ -402,7 +399,7 @@ class Jobs:
             is_complete = True
         except CloudError as error:
             read.part.failed(read.ends, error)
-        await read.look_up(lambda names: self._search(read, named(names[0])))
+        await read.look_up(lambda names: self._look_up(read, names[0]))
         return is_complete
 
     async def _search(self, read: WorkspaceRead, filters: Sequence[Filter], *, held: bool = False) -> None:
@@ -414,3 +411,13 @@ class Jobs:
                 read.part.dropped("malformed")
             elif translated[0].holds_resources or not held:
                 read.found[translated[0].job_id] = translated
+
+    async def _look_up(self, read: WorkspaceRead, name: str) -> None:
+        """Add a job by its description, which has no tags: those of the list count."""
+        asked, was = {"TrainingJobName": name}, read.tracker.last_known(name)
+        row = await self._calls.call("DescribeTrainingJob", asked, TrainingJob, deadline=read.until)
+        if row.training_job_name != name or (translated := translate(row)) is None:
+            raise BadAnswer("the answer is about another job", operation="DescribeTrainingJob")
+        job, records = translated
+        tags = was.tags if was is not None and was.created == job.created else ()
+        read.found[name] = replace(job, tags=tags), records

@@ -296,11 +296,12 @@ class Pools:
         groups = [*(cluster.instance_groups or ()), *(cluster.restricted_instance_groups or ())]
         nodes = {row.instance_id: row for row in rows if row is not None and row.instance_id}.values()
         part.dropped("malformed", sum(row is None or not row.instance_id for row in rows))
-        found = [each and group_pool(name, each, nodes, self._plan_of(each)) for each in groups]
+        part.dropped("malformed", groups.count(None))
+        listed = [(each, self._plans.get(each.training_plan_arn or "", NO_PLAN)) for each in groups if each is not None]
+        found = [group_pool(name, one, nodes, plan) for one, plan in listed]
         shown, _ = distinct(part, found, lambda pair: pair[0].pool_id)
-        listed = [(each, unix_time(self._plan_of(each).end_time)) for each in groups if each is not None]
         part.dropped("malformed", sum(each is None for one, _ in listed for each in one.instance_type_details or ()))
-        self._groups[name] = {each.instance_group_name: (each, end) for each, end in listed}
+        self._groups[name] = {each.instance_group_name: (each, unix_time(plan.end_time)) for each, plan in listed}
         self._types.count(poll, [each.instance_type or "" for group, _ in listed for each in group.of_types])
         await part.publish([each for pair in shown.values() for each in pair])
 
@@ -311,9 +312,6 @@ class Pools:
         shown, _ = distinct(part, found, lambda node: node.node_name)
         self._types.count(poll, [node.node_type for node in shown.values()])
         await part.publish(list(shown.values()))
-
-    def _plan_of(self, group: ClusterGroup) -> TrainingPlan:
-        return self._plans.get(group.training_plan_arn or "", NO_PLAN)
 
     async def _list_nodes(self, part: Part) -> list[ClusterNode | None]:
         deadline = part.deadline

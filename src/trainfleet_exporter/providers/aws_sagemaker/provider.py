@@ -21,7 +21,7 @@ from trainfleet_exporter.providers.history import DAY, Life, Past, PastCall, Ran
 from trainfleet_exporter.providers.key_search import KeyHttp, open_credential
 from trainfleet_exporter.providers.registry import BuildContext, Platform, open_transport
 
-_ACTIONS = ("Search", "ListTrainingPlans", "ListClusters", "DescribeCluster", "ListClusterNodes")
+_ACTIONS = ("Search", "DescribeTrainingJob", "ListTrainingPlans", "ListClusters", "DescribeCluster", "ListClusterNodes")
 """Those of SageMaker that the collectors need."""
 
 
@@ -74,7 +74,8 @@ class SageMakerPast(Past):
     def searches(self, wanted: Range, now: float) -> Iterator[Sequence[PastCall[Life]]]:
         """Live jobs first; then those that changed since the start of the range."""
         since = jobs.changed_since(wanted.start - self._settings.finished_job_retention)
-        for filters in [jobs.named(self.job_id)] if self.job_id else [jobs.LIVE, since]:
+        one = ("TrainingJobName", "Equals", self.job_id)
+        for filters in [[one]] if self.job_id else [jobs.LIVE, since]:
             yield [PastCall("training jobs", {"sagemaker": 1}, partial(self._search, filters))]
 
     async def _search(self, filters: Sequence[jobs.Filter], deadline: float) -> AsyncIterator[Life]:
