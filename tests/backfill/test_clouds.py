@@ -389,11 +389,10 @@ async def test_aom_queries_name_a_few_wanted_jobs(
 ) -> None:
     real = modelarts_usage.query_rows
     returned: set[str] = set()
-    names = 0
+    asked: list[str] = []
 
     async def query_rows(api: Api, promql: str, within: Range | None, *, deadline: float) -> Any:
-        nonlocal names
-        names += "=~" in promql
+        asked.append(promql)
         series = list(await real(api, promql, within, deadline=deadline))
         returned.update(one.metric.service_id for one in series if one is not None and one.metric is not None)
         return series
@@ -401,18 +400,19 @@ async def test_aom_queries_name_a_few_wanted_jobs(
     change: Callable[[str], str] = _of_two if narrowed == "by a filter" else lambda text: text
     async with simulated("modelarts", tmp_path, change=change) as rig:
         monkeypatch.setattr(modelarts_usage, "query_rows", query_rows)
-        short = Range(EVENING.end - 1200, EVENING.end)
         one = next(job for job in rig.jobs() if job.draft.name == "gpu-steady")
         chosen: dict[str, Any] = {"job_id": one.job_id} if narrowed == "to one job" else {}
-        await rig.backfill(tmp_path / "some", short, **chosen)
+        await rig.backfill(tmp_path / "some", Range(EVENING.end - 1200, EVENING.end), **chosen)
         (some,) = (tmp_path / "some").glob("*.om")
         with_aom = {job_id for job_id, source in _sources(some).items() if source == "aom"}
         if narrowed == "not":
             assert returned >= with_aom
-            assert not names
+            assert not any("=~" in promql for promql in asked)
             return
         assert returned == with_aom
-        assert len(with_aom) == (2 if narrowed == "by a filter" else 1)
+        family = "trainfleet_pod_accelerator_utilization_ratio"
+        kinds = {labels["accelerator"] for name, labels, *_ in samples(some) if name == family}
+        assert (kinds, len(with_aom)) == (({"gpu", "npu"}, 2) if narrowed == "by a filter" else ({"gpu"}, 1))
 
 
 @pytest.mark.parametrize("cloud", PROVIDERS)
