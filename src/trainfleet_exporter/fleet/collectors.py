@@ -1,4 +1,4 @@
-"""Collectors that are async methods of a topic of a cloud: `@collector("pools")` on `async def pools(self, poll)`."""
+"""Collectors that are async methods of a cloud's class: `@collector("pools")` on `async def pools(self, poll)`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cloud knows of the past: which jobs lived in a range, and dated readings of what they used.
+"""What backfill asks of a cloud: which jobs lived in a range, and dated readings of what they used.
 
     searches ─► lives ─► details ─► for each day: calls ─► tracks
 

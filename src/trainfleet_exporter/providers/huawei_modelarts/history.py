@@ -59,7 +59,7 @@ class TaskIp(Struct, gc=False):
 
 
 class JobStatus(Struct, gc=False):
-    """The state of a job. Its time and its duration count milliseconds. `tasks` are names, such as `worker-0`.
+    """The state of a job. `phase` is a status, no `model.Phase`. Times count milliseconds. `tasks` are names.
 
     A number among `tasks` is not a name.
     """
