@@ -99,13 +99,11 @@ class Usage(ProfiledUsage):
         """Whether CloudMonitor serves some jobs, and pools."""
         return self.source in ("auto", "cloudmonitor")
 
-    def source_of(self, job: Job) -> str:
-        """The source that serves a job. GetJobMetrics is kept up for pay-as-you-go jobs on general computing only, and
-        CloudMonitor has all others."""
-        if self.source != "auto":
-            return self.source
+    def in_bulk(self, job: Job) -> bool:
+        """Whether CloudMonitor serves a job. GetJobMetrics is kept up for pay-as-you-go jobs on general computing only,
+        and CloudMonitor has all others."""
         is_pay_as_you_go = job.payment_type == "PostPaid" and job.resource_type in ("", "ECS")
-        return "job_metrics" if is_pay_as_you_go else "cloudmonitor"
+        return self.by_cloudmonitor and not (self.source == "auto" and is_pay_as_you_go)
 
 
 class Collectors(Section):

@@ -403,6 +403,8 @@ def _pod(job_id: str, pod_id: str, item: PodRow) -> Pod:
 
 EVER = "2000-01-01T00:00:00Z"
 """A StartTime before every job. Without one, ListJobs sees only what was created in the last 7 days."""
+_ONE_BY_ONE, _AT_ONCE = 10, 50
+"""Up to so many missing jobs are looked up by GetJob, which is exact; more of them in lists of so many ids."""
 _LAST_HISTORIES = 20
 """Ended jobs of a workspace whose last history is read in one poll; the ledger has the others without it."""
 
@@ -465,10 +467,13 @@ class Jobs:
 
     async def _read_ends(self, read: WorkspaceRead) -> bool:
         is_complete = await self._read_ended(read)
-        listed = [job for job, _ in read.found.values()]
-        await read.look_up(partial(self._look_up, read))
-        ended = [job.job_id for job in listed if read.tracker.has_just_ended(job)]
-        await self._read_last(read, ended[:_LAST_HISTORIES])
+        missing = [job_id for job_id in read.pending if job_id not in read.found]
+        in_lists = len(missing) > _ONE_BY_ONE
+        look_up = partial(self._look_up_list if in_lists else self._look_up, read)
+        await read.look_up(look_up, at_once=_AT_ONCE if in_lists else 1)
+        whole = () if in_lists else missing  # the answer of GetJob has the end of the history
+        ended = [job.job_id for job, _ in read.found.values() if read.tracker.has_just_ended(job)]
+        await self._read_last(read, [job_id for job_id in ended if job_id not in whole][:_LAST_HISTORIES])
         return is_complete
 
     async def _read_ended(self, read: WorkspaceRead) -> bool:
@@ -490,12 +495,15 @@ class Jobs:
         return True
 
     async def _look_up(self, read: WorkspaceRead, job_ids: Sequence[str]) -> None:
-        """GetJob, which is exact, and has the end of the history."""
         for job_id in job_ids:
             row, was = await get_job(self._api, job_id, deadline=read.until), read.tracker.last_known(job_id)
             row.username = row.username or (was.user_name if was else None)  # only lists name the user
             self._note_detail(row)
             read.found |= await self._translate(read, [row])
+
+    async def _look_up_list(self, read: WorkspaceRead, job_ids: Sequence[str]) -> None:
+        rows = await self._list(read, {"JobIds": ",".join(job_ids), "StartTime": EVER}, read.until)
+        read.found |= await self._translate(read, (row for job_id, row in rows.items() if job_id in job_ids))
 
     async def _translate(self, read: WorkspaceRead, rows: Iterable[JobRow]) -> Found:
         """The jobs of some rows, with their histories."""

@@ -169,7 +169,7 @@ class PaiPast(Past):
             return
         for life in lives:
             runs = life.runs(day)
-            is_served = self._usage.source_of(life.job) == source.name and not runs.empty
+            is_served = self._usage.in_bulk(life.job) == (source is CLOUDMONITOR) and not runs.empty
             if is_served and not (metric.of_accelerators and usage.is_without_gpus(life.job)):
                 yield life.job.job_id, parts_of(life, metric.level), runs
 

@@ -13,11 +13,8 @@ from trainfleet_exporter.providers.alibaba_pai.credentials import KEPT
 from trainfleet_exporter.providers.alibaba_pai.jobs import STATES, Jobs
 from trainfleet_exporter.providers.alibaba_pai.past import PaiPast
 from trainfleet_exporter.providers.alibaba_pai.pools import Pools
-from trainfleet_exporter.providers.alibaba_pai.usage import CLOUDMONITOR, JOB_METRICS, Usage, collector_of_job_metrics
+from trainfleet_exporter.providers.alibaba_pai.usage import JOB_METRICS, Usage, collector_of_job_metrics
 from trainfleet_exporter.providers.registry import BuildContext, Platform
-
-_MEASURED = frozenset({Status.RUNNING, Status.RESTARTING, Status.STOPPING})
-"""Jobs in these states use something."""
 
 
 class AlibabaPai:
@@ -32,12 +29,8 @@ class AlibabaPai:
         self.identity, self.endpoints = api.identity, api.endpoints
         fleet = Workspaces(config, context, STATES)
         interval = usage.effective_interval(every)
-        sources = JobSources(
-            fleet,
-            in_bulk=lambda job: usage.source_of(job) == CLOUDMONITOR,
-            measured=_MEASURED,
-            interval=interval,
-        )
+        using = frozenset({Status.RUNNING, Status.RESTARTING, Status.STOPPING})
+        sources = JobSources(fleet, in_bulk=usage.in_bulk, measured=using, interval=interval)
         pools = Pools(api, config, fleet)
         jobs = Jobs(api, config, fleet, pools.quotas)
         self.collectors: list[Collector] = [*collectors_of([jobs], chosen, every)]
