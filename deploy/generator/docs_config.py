@@ -68,7 +68,7 @@ The families of [profiling](collectors.md#profiling) also need their name in `us
 _AOM = """\
 ### `collectors.usage.metrics` (huawei_modelarts)
 
-A key is the name of a family of jobs, pods or devices that AOM feeds, without `trainfleet_`. Its value needs `unit` and
+A key names a family of jobs, pods or devices that AOM feeds, without `trainfleet_`. Its value needs `unit` and
 `promql`, a query with the labels `service_id`, `pod_name`, `npu_id` or `gpu_index`. A unit with `bit/s` is an error."""
 _HEADS = ("key", "kind", "default", "meaning")
 
