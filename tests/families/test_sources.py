@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-from deploy.generator.metric_sources import EXPERIMENTAL
 from deploy.generator.metric_sources import SOURCES as METRIC_SOURCES
 
 from trainfleet_exporter.families import FAMILIES
@@ -17,17 +16,6 @@ SOURCES_OF = {
     name: "; or ".join(text for platform in WORDS for text in METRIC_SOURCES[platform].get(name, ()))
     for name in MEANING
 }
-
-# Marked E in the contract, or measured in a unit that it lists as taken for want of a stated one.
-MARKED = re.compile(
-    r"trainfleet_(job_holds_resources|job_requested_memory_bytes|(job|pod)_(network|disk)_\w+_bytes_per_second"
-    r"|(job|pod|pool)_(cpu_usage_cores|(accelerator_)?memory_usage_bytes|accelerator_memory_capacity_bytes)"
-    r"|(job|pod|pool)_accelerator_power_watts|device_power_watts|pool_queued_accelerators|pool_user_accelerators"
-    r"|device_(healthy|temperature_celsius)"
-    r"|(job|pod|pool|device)_(sm_utilization|(tensor|dram)_active)_ratio"
-    r"|(job|pod|device)_(tensor_flops|(nvlink|pcie)_(receive|transmit)_bytes)_per_second"
-    r"|(job|node)_faults_total|job_recoveries_total)"
-)
 
 
 def test_every_installed_platform_has_sources() -> None:
@@ -47,4 +35,3 @@ def test_a_cloud_names_families_of_the_table_and_itself(platform: str, word: str
 @pytest.mark.parametrize("name", MEANING)
 def test_every_family_has_a_source(name: str) -> None:
     assert SOURCES_OF[name]
-    assert (name in EXPERIMENTAL) == bool(MARKED.fullmatch(name))

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from trainfleet_exporter.fleet.histories import BOUNDS, HeldTimes, JobHistories
-from trainfleet_exporter.fleet.history import Interval, JobFault, Records, Recovery, elapsed
+from trainfleet_exporter.fleet.history import Interval, JobFault, Records, Recovery
 from trainfleet_exporter.model import (
     Accelerators,
     FaultCount,
@@ -46,23 +46,6 @@ def _poll(histories: JobHistories, job: Job, records: Records | None, now: float
         histories.note(job.job_id, records)
     histories.count(job, since=BEGAN)
     return {type(each): each for each in histories.objects(job, BEGAN + now)}
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ([("queued", 0, 60), ("preparing", 60, 90), ("running", 90, 190)], {"queued": 60, "preparing": 30}),
-        ([("queued", 0, 0), ("running", 0, 10)], {"queued": 0}),  # no length is not absent
-        ([("running", 0, 100), ("recovering", 40, 55)], {"recovering": 15}),
-        ([("recovering", 0, 100), ("queued", 20, 50), ("checking", 60, 65)], {"queued": 30, "checking": 5}),
-        ([("running", 0, 100), ("running", 90, 200), ("running", 95, 99)], {}),
-        ([("recovering", 20, 30), ("running", 5, 50), ("queued", 0, 5)], {"queued": 5, "recovering": 10}),
-    ],
-)
-def test_each_second_counts_for_one_phase(given: list[Span], expected: dict[str, float]) -> None:
-    found = {entry.phase: entry.seconds for entry in elapsed(_spans(*given)).over}
-    assert {phase: found[phase] for phase in expected} == expected  # type: ignore[index]  # names of phases
-    assert sum(found.values()) == max(end or 0 for *_, end in given)
 
 
 def test_phase_that_lasts_grows_with_its_status_only() -> None:

@@ -89,27 +89,6 @@ async def test_standing_is_as_old_as_the_samples_of_its_page() -> None:
     keeping.cancel()
 
 
-def test_replaced_blocks_are_let_go() -> None:
-    def main() -> None:
-        store = PageStore()
-        store.put("a", {ONE: [text_of(1, 50 * LARGE)]})
-        store.build()
-        tracemalloc.start()
-        before = tracemalloc.get_traced_memory()[0]
-        for value in range(2, 5):
-            store.put("a", {ONE: [text_of(value, 50 * LARGE)]})
-            store.build()
-        assert tracemalloc.get_traced_memory()[0] - before < 50 * LARGE * 1.1
-        store.put("a", {ONE: [text_of(6)]})
-        store.build()
-        assert tracemalloc.get_traced_memory()[0] - before < LARGE
-
-    try:
-        main()
-    finally:
-        tracemalloc.stop()
-
-
 async def test_while_builds_fail_the_latest_page_stays(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -135,13 +114,6 @@ async def test_while_builds_fail_the_latest_page_stays(
         moment = 1
         await asyncio.sleep(2)
     keeping.cancel()
-
-
-def test_without_a_task_each_reader_builds_its_page() -> None:
-    store = PageStore()
-    for value in (b"1", b"2"):
-        store.put("a", {ONE: [text_of(int(value), LARGE)]})
-        assert shown(store.page()) == {value}
 
 
 def test_a_page_never_changes() -> None:

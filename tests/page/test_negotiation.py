@@ -25,22 +25,13 @@ OPENMETRICS = {
         "application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=underscores;q=0.3,"
         "text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
     ),
-    "no version": "application/openmetrics-text",
-    "major version": "application/openmetrics-text; version=1",
     "later minor version": "application/openmetrics-text;version=1.1.0,text/plain;q=0.9",
     "quoted, capitals, spaces": (
         ' Application/OpenMetrics-Text ; Version="1.0.0" ; Charset=UTF-8 ; Q=0.8 , text/plain;q=0.7 '
     ),
-    "same weight, named by both": "text/plain;q=0.5,application/openmetrics-text;version=1.0.0;q=0.5",
     "named before anything": "*/*,application/openmetrics-text",
-    "a text of another version": "text/plain;version=1.0.0,application/openmetrics-text;q=0.5",
-    "no weight is the highest": "text/plain,application/openmetrics-text;version=1.0.0;q=1",
-    "malformed weight is the highest": "text/plain;q=high,application/openmetrics-text;version=1.0.0;q=1",
-    "its type's group": "application/*",
     "text excluded": "text/plain;q=0,*/*;q=0.1",
-    "text excluded as a group": "text/*;q=0,*/*",
     "malformed weight is no weight": "application/openmetrics-text;q=high,text/plain;q=0.9",
-    "weight over 1 is no weight": "application/openmetrics-text;q=1.5,text/plain;q=0.9",
     "extension after the weight": "application/openmetrics-text;q=0.9;version=0.0.1,text/plain;q=0.5",
 }
 TEXT = {
@@ -52,25 +43,14 @@ TEXT = {
     ),
     "prometheus 1": f"{PROTOBUF};q=0.7,text/plain;version=0.0.4;q=0.3,*/*;q=0.1",
     "only an old openmetrics": "application/openmetrics-text;version=0.0.1",
-    "only an old openmetrics, or anything": "application/openmetrics-text;version=0.0.1,*/*;q=0.1",
-    "only a coming openmetrics": "application/openmetrics-text;version=2.0.0",
     "a version that begins alike": "application/openmetrics-text;version=10.0.0",
-    "only protobuf": PROTOBUF,
     "nothing that we have": "image/png",
     "everything excluded": "*/*;q=0",
     "openmetrics excluded": "application/openmetrics-text;q=0,*/*",
     "openmetrics excluded, and nothing else named": "application/openmetrics-text;q=0",
-    "same weight, named by their versions": (
-        "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.5"
-    ),
-    "openmetrics 1.0.0 excluded": (
-        "application/openmetrics-text;version=1.0.0;q=0,application/openmetrics-text,text/plain;q=0.1"
-    ),
-    "openmetrics less welcome": "application/openmetrics-text;q=0.4,text/plain;q=0.5",
-    "text of any kind": "text/*",
+    "text by its version": "application/openmetrics-text;q=0.5,text/plain;version=0.0.4",
     "text of any kind more welcome": "application/openmetrics-text;q=0.5,text/*;q=0.6",
     "another charset": "application/openmetrics-text;charset=utf-16,text/plain;q=0.1",
-    "no media range": ";;,,;q=1",
     "nonsense": "\x00\xff=;q,//",
 }
 
@@ -102,22 +82,13 @@ def test_what_names_a_format_more_exactly_decides_its_weight(less: int) -> None:
         ("x-gzip", True),
         ("*", True),
         ("deflate, gzip, br, zstd", True),
-        ("gzip;q=0.001", True),
-        ("gzip, identity;q=0", True),
         ("gzip;q=0.5, identity;q=0.5", True),
-        ("*;q=0.5, identity;q=0", True),
-        ("gzip;q=nonsense", True),
         ("", False),
         ("identity", False),
-        ("identity;q=0", False),
         ("gzip;q=0", False),
-        ("gzip;q=0.000", False),
-        ("x-gzip;q=0", False),
         ("gzip;q=0, *", False),
         ("*;q=0", False),
-        ("br", False),
         ("gzip;q=0.5, identity", False),
-        ("gzipped", False),
     ],
 )
 def test_gzip(accept_encoding: str, accepted: bool) -> None:

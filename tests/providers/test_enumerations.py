@@ -12,10 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.simulator.client import ModelArts, Pai
 from tests.support.enumerations import DLC, alibaba, modelarts, modelarts_keys
 from tests.support.payloads import payload
-from trainfleet_exporter.fleet.history import Records
 from trainfleet_exporter.model import Pod, PoolStatus, Status
 from trainfleet_exporter.providers.alibaba_pai import history as pai_history
 from trainfleet_exporter.providers.alibaba_pai import jobs as pai
@@ -26,8 +24,6 @@ from trainfleet_exporter.providers.huawei_modelarts import pools as huawei_pools
 from trainfleet_exporter.providers.huawei_modelarts import v1
 from trainfleet_exporter.providers.huawei_modelarts.nodes import MAINTENANCE_ENDED, MAINTENANCE_STATE
 from trainfleet_exporter.providers.values import POOL_STATUS
-from trainfleet_simulator.modelarts.job_rows import job_row
-from trainfleet_simulator.pai.dlc import detail
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,18 +176,6 @@ ENUMERATIONS = (
             "the job has ended, or is about to: its time is spent on nothing",
         ),
     ),
-    *(
-        Enumeration(
-            f"DLC GetJob, {name}.SubStatus, as a cause",
-            lambda model=model: alibaba(DLC, "_get_job_response_body", model, "sub_status"),  # type: ignore[misc]
-            [word for word in ("Normal", "Evicted") if pai_history.cause(word) == "preempted"],
-            only_documented={"Normal": "no fault"},
-        )
-        for name, model in (
-            ("Pods[]", "GetJobResponseBodyPods"),
-            ("Pods[].HistoryPods[]", "GetJobResponseBodyPodsHistoryPods"),
-        )
-    ),
 )
 
 
@@ -242,73 +226,3 @@ def test_the_tables_are_the_contract_s() -> None:
     assert numbers == {str(number): v1.job_status(float(number))[0] for number in range(22)}
     assert {v1.job_status(given) for given in (22.0, "22.0", "JOBSTAT_22")} == {(Status.UNKNOWN, "JOBSTAT_22")}
     assert {v1.job_status(given)[1] for given in (math.nan, math.inf, 4.5, None)} == {""}
-
-
-def _row(*records: Mapping[str, Any]) -> huawei.JobRow:
-    return payload({"metadata": {"id": "j"}, "status": {"phase": "Running", "running_records": records}}, huawei.JobRow)
-
-
-def _restarts(*records: Mapping[str, Any]) -> int | None:
-    job = huawei.job(_row(*records))
-    return None if job is None else job.restarts
-
-
-def test_every_documented_way_to_start_again_is_a_restart() -> None:
-    """A run after a rescheduling has the start type of a first one."""
-    ways = modelarts("running_record", "start_type")
-    assert len(ways) == 2
-    for way in sorted(ways):
-        first = {"start_at": 100_000, "start_type": "init_or_rescheduled"}
-        assert _restarts(first, {"start_at": 200_000, "start_type": way}) == 1, way
-
-
-def _attempt(**words: str) -> Mapping[str, Any]:
-    return {"recover_start_at": 150_000, "recover_end_at": 150_060, "related_task": "worker-0", **words}
-
-
-def _of_attempts(*attempts: Mapping[str, Any]) -> Records:
-    record = {"start_at": 100_000, "end_at": 150_000, "recover_records": attempts}
-    return huawei_history.records(_row(record).status or huawei.NO_STATUS, Status.RUNNING, None)
-
-
-def test_documented_faults_and_recoveries_are_counted_by_word() -> None:
-    for scenario in sorted(modelarts("recover_record", "fault_scenario")):
-        (fault,) = _of_attempts(_attempt(fault_scenario=scenario, recover_result="success")).faults or ()
-        assert (fault.platform_cause, fault.cause) == (scenario, huawei_history.CAUSES[scenario])
-    for strategy in sorted(modelarts("recover_record", "recover") | modelarts("running_record", "end_recover")):
-        (recovery,) = _of_attempts(_attempt(recover=strategy, recover_result="success")).recoveries
-        assert (recovery.strategy, recovery.result, recovery.seconds) == (strategy, "success", 60)
-    for result in sorted(modelarts("recover_record", "recover_result")):
-        found = _of_attempts(_attempt(recover="proc_restart", recover_result=result)).recoveries
-        assert [recovery.result for recovery in found] == ([] if result == "recovering" else [result])
-
-
-def test_only_a_downgrade_has_a_next_attempt_for_its_fault() -> None:
-    for result in sorted(modelarts("recover_record", "recover_result")):
-        later = {**_attempt(recover_result="success"), "recover_start_at": 150_060}
-        faults = _of_attempts(_attempt(recover_result=result), later).faults or ()
-        assert len(faults) == (1 if result == "downgrade" else 2), result
-
-
-def test_simulated_clouds_have_words_that_we_know() -> None:
-    """Of a simulated hour: each word that the exporter interprets, in records of both clouds."""
-    recovered: dict[str, set[str]] = {}
-    for job in ModelArts().world.jobs.values():
-        for record in job_row(job, job.modified)["status"].get("running_records", ()):
-            for attempt in record.get("recover_records", ()):
-                for name in ("fault_scenario", "recover", "recover_result"):
-                    recovered.setdefault(name, set()).add(attempt[name])
-    known = {
-        "fault_scenario": set(huawei_history.CAUSES),
-        **{name: set(modelarts("recover_record", name)) for name in ("recover", "recover_result")},
-    }
-    assert recovered.keys() == known.keys()
-    assert {name: words - known[name] for name, words in recovered.items() if words - known[name]} == {}
-    causes = set()
-    for job in Pai().world.jobs.values():
-        answer = payload(detail(job, job.modified), pai.JobRow)
-        causes |= {
-            fault.cause for fault in pai_history.details_of(answer.status_history, answer.restart_record).faults or ()
-        }
-    assert causes >= {"accelerator", "node", "process", "hang", "degraded", "preempted"}
-    assert "other" not in causes

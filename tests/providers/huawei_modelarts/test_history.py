@@ -65,6 +65,7 @@ LOG = _attempt(100, 110, "proc_restart", "error_in_log", "success", "worker-0")
 SPENT = _attempt(200, 205, "proc_restart", "job_subhealth", "quotaExceeded", "worker-1")
 IN_PLACE = _attempt(300, 320, "npu_proc_restart", "chip_fault", "downgrade", "worker-2")
 MOVED = _attempt(320, 500, "job_reschedule_with_taint", "chip_fault", "success", "worker-2")
+AGAIN = _attempt(550, 560, "npu_step_retry", "chip_fault", "success", "worker-2")
 UNDATED = _attempt(-T, None, "proc_restart", "job_failed", "success", "worker-0")
 CASES: dict[str, tuple[Any, ...]] = {
     "ran once": (_row("Completed", _run(90, 690, xpu=150)), 1000, {"queued": 90, "preparing": 60, "running": 540}, {}),
@@ -89,9 +90,9 @@ CASES: dict[str, tuple[Any, ...]] = {
         {"queued": 0, "running": 190, "recovering": 15},
         {("other", "error_in_log"): 1, ("degraded", "job_subhealth"): 1},
     ),
-    "a downgrade is one fault; then all tasks are scheduled again": (
-        *(_row("Running", _run(0, 300, recover_records=[IN_PLACE, MOVED]), _run(500)), 600),
-        *({"queued": 180, "running": 400, "recovering": 20}, {("accelerator", "chip_fault"): 1}),
+    "a downgrade is one fault, the next in its task another; all tasks are scheduled again": (
+        *(_row("Running", _run(0, 300, recover_records=[IN_PLACE, MOVED]), _run(500, recover_records=[AGAIN])), 600),
+        *({"queued": 180, "running": 390, "recovering": 30}, {("accelerator", "chip_fault"): 2}),
     ),
     "only end_recover reports how the job went on": (
         *(_row("Running", _run(0, 100, end_recover="pod_reschedule"), _run(130)), 200),
