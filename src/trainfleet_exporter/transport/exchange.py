@@ -101,6 +101,4 @@ class Exchange:
             return RequestTimedOut(what)
         if isinstance(error, _OUR_FAULT):
             return RequestRefused(what)
-        if isinstance(error, httpx.DecodingError):
-            return BadAnswer(what)
         return Unreachable(what)
