@@ -135,7 +135,7 @@ class ContractChecks(ProviderCase):
             for family, labels in known
             if not any(page.of(family, workspace_id=name, **labels))
         ]
-        complain(complaints, "publish JobTracker.counts with all known pairs")
+        complain(complaints, "give Workspaces the pairs of live states, and publish a JobCount for each other pair")
 
     def test_status_each_word_is_mapped_and_none_is_guessed(self) -> None:
         """Documented states map to their statuses. Other words are unknown, even if they resemble one of them."""

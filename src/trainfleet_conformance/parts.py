@@ -107,8 +107,8 @@ class PartChecks(ProviderCase):
                 complaints.append(f"{more:.0f} more jobs are counted as {status}, where {ended} ended so")
         complain(
             [*complaints, *after.complaints],
-            "ask by its id for what left the lists (JobTracker.missing), and settle it. Catch CloudError around each "
-            "look-up: note it by part.failed, and settle its job as `unresolved`",
+            "look up each id of `read.pending` in the second function of `poll_jobs`. Catch CloudError around each "
+            "look-up: call `read.part.failed`, and append the id to `read.lost`",
         )
 
     def test_part_a_job_of_two_lists_is_shown_once(self) -> None:

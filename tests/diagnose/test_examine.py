@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -14,6 +15,7 @@ from tests.support.clock import run_stepped
 from tests.support.configs import loaded, written
 from trainfleet_exporter.cli import main
 from trainfleet_exporter.diagnose import ProviderReport, examine, show
+from trainfleet_exporter.diagnose.advice import advise
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Fault, Simulator
 
@@ -102,10 +104,8 @@ def test_wrong_keys_are_no_missing_right(tmp_path: Path) -> None:
 
 
 def test_endpoint_without_a_server(tmp_path: Path) -> None:
-    (pai,) = diagnosed(
-        tmp_path,
-        change=lambda text: text.replace("      paistudio: http", "      paistudio: http://127.0.0.1:9 # http"),
-    )
+    dead = "      paistudio: http://127.0.0.1:9 # http"
+    (pai,) = diagnosed(tmp_path, change=lambda text: text.replace("      paistudio: http", dead))
     (paistudio,) = [row for row in pai.endpoints if row.api == "paistudio"]
     assert paistudio.outcomes.keys() == {"network"}
     assert any("127.0.0.1:9" in row.message for row in pai.problems)
@@ -179,6 +179,11 @@ def test_each_fault_has_advice(tmp_path: Path, fault: Fault, advice: list[str]) 
         assert line.startswith(beginning)
 
 
+def test_platform_without_workspaces_has_no_advice_on_them(tmp_path: Path) -> None:
+    (pai,) = diagnosed(tmp_path)
+    assert not any(line.startswith("no workspace") for line in advise(replace(pai, series={}, collectors=())))
+
+
 def test_refused_aom_is_a_missing_right_despite_task_metrics(tmp_path: Path) -> None:
     _, modelarts = diagnosed(tmp_path, Fault({"api": "aom"}, status=403), clouds=("pai", "modelarts"))
     assert "aom:metric:list" in {row.right for row in modelarts.missing_rights}
@@ -199,15 +204,10 @@ def test_providers_of_one_account_are_reported_together(tmp_path: Path) -> None:
 
 
 def test_a_budget_that_is_too_small(tmp_path: Path) -> None:
-    (pai,) = diagnosed(
-        tmp_path,
-        change=lambda text: text.replace(
-            "      concurrency: 8\n", "      concurrency: 8\n      monthly_calls: {cloudmonitor: 400000}\n"
-        ),
-    )
+    budget = "      concurrency: 8\n      monthly_calls: {cloudmonitor: 400000}\n"
+    (pai,) = diagnosed(tmp_path, change=lambda text: text.replace("      concurrency: 8\n", budget))
     (months,) = [row for row in pai.calls if row.api == "cloudmonitor"]
-    assert months.budget == 400_000
-    assert months.month > months.budget
+    assert months.budget == 400_000 < months.month
     assert any("limits.monthly_calls is 400,000" in line for line in pai.advice)
     (free,) = diagnosed(tmp_path)
     assert any("set limits.monthly_calls: {cloudmonitor: N}" in line for line in free.advice)

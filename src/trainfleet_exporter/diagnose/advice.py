@@ -21,10 +21,10 @@ def advise(report: ProviderReport) -> Iterator[str]:
     others = [found for found in report.problems if found.reason not in _EXPLAINED]
     for problem in others or ([] if causes else report.problems):
         yield f"check {', '.join(problem.collectors)}: {problem.message}"
-    unended = [row.collector for row in report.collectors if row.success is None]
-    if unended:
+    polled = {row.collector: row.success for row in report.collectors}
+    if unended := [name for name, success in polled.items() if success is None]:
         yield f"run it again to its end: not known yet are {', '.join(unended)}"
-    elif not report.series.get("trainfleet_workspace_info") and not report.problems:
+    elif "workspaces" in polled and not report.series.get("trainfleet_workspace_info") and not report.problems:
         yield "no workspace is visible: add the identity to the workspaces"
     for collector in report.collectors:
         yield from _times(collector)
