@@ -6,10 +6,12 @@ import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from tests.backfill.rig import EVENING, MIDNIGHT, PROVIDERS, samples, simulated
 from tests.providers.alibaba_pai.cloud import Cloud, metric
@@ -24,7 +26,7 @@ from trainfleet_exporter.config import Global
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.fleet.past import Asked, PastReadings
-from trainfleet_exporter.model import JobUsage, Status
+from trainfleet_exporter.model import Accelerators, Job, JobUsage, Status
 from trainfleet_exporter.providers import registry
 from trainfleet_exporter.providers.alibaba_pai import past as pai
 from trainfleet_exporter.providers.alibaba_pai.history import StatusTransition
@@ -37,7 +39,7 @@ from trainfleet_exporter.providers.huawei_modelarts import jobs as modelarts_job
 from trainfleet_exporter.providers.huawei_modelarts import past as modelarts
 from trainfleet_exporter.providers.huawei_modelarts import usage as modelarts_usage
 from trainfleet_exporter.providers.huawei_modelarts.client import Api
-from trainfleet_exporter.providers.huawei_modelarts.metrics import Query
+from trainfleet_exporter.providers.huawei_modelarts.metrics import Query, plans
 from trainfleet_exporter.transport import Transport
 from trainfleet_simulator import Fault
 from trainfleet_simulator.modelarts import aom
@@ -45,9 +47,6 @@ from trainfleet_simulator.server import ACCESS_KEY_SECRET
 from trainfleet_simulator.world.nouns import PLANTED_SECRETS
 
 BEGINS = MIDNIGHT
-
-
-# PAI: rows.
 
 
 def _history(items: list[Any]) -> list[StatusTransition | None] | None:
@@ -147,9 +146,8 @@ def test_no_status_outlasts_the_end_in_the_list() -> None:
 
     def found(life: Life) -> list[tuple[str, float, float | None]]:
         ends = [None if spell.end is None else spell.end - MIDNIGHT for spell in life.spells]
-        return [
-            (spell.platform_status, spell.start - MIDNIGHT, end) for spell, end in zip(life.spells, ends, strict=True)
-        ]
+        spells = zip(life.spells, ends, strict=True)
+        return [(spell.platform_status, spell.start - MIDNIGHT, end) for spell, end in spells]
 
     assert found(pai.with_spells(_pai(**row), _history(history))) == expected
     assert found(_pai(**row, StatusHistory=history)) == expected
@@ -158,10 +156,8 @@ def test_no_status_outlasts_the_end_in_the_list() -> None:
     history.append({"Status": "Running", "StartTime": "2026-01-02T02:30:00Z", "EndTime": None})
     assert found(pai.with_spells(_pai(**row), _history(history))) == expected
     # If the end is unknown, so is whether the job still ran then.
-    assert found(pai.with_spells(_pai(Status="Stopped"), _history(history))) == [
-        ("Queuing", 0, 3600),
-        ("Running", 3600, 9000),
-    ]
+    ran = [("Queuing", 0, 3600), ("Running", 3600, 9000)]
+    assert found(pai.with_spells(_pai(Status="Stopped"), _history(history))) == ran
     live = pai.with_spells(_pai(Status="Running"), _history(history))
     assert found(live)[-1] == ("Running", 9000, None)
     assert found(pai.with_spells(live, _history(history))) == found(live)
@@ -182,8 +178,7 @@ def test_a_status_whose_end_is_not_set_lasts() -> None:
 
 def test_end_of_the_present_status_ends_the_usage() -> None:
     times = {"GmtRunningTime": "2026-01-02T01:00:00Z", "GmtFailedTime": "2026-01-02T02:00:00Z"}
-    assert _pai(Status="Running", **times).ceased is None
-    assert _pai(Status="Stopping", **times).ceased is None
+    assert _pai(Status="Running", **times).ceased is _pai(Status="Stopping", **times).ceased is None
     assert _pai(Status="Running", **times).runs(Range(MIDNIGHT, MIDNIGHT + DAY)).end == MIDNIGHT + DAY
     life = _pai(Status="Succeeded", GmtSuccessedTime="2026-01-02T05:00:00Z", **times)
     assert (life.ceased, life.until) == (MIDNIGHT + 18000, MIDNIGHT + 18000)
@@ -215,11 +210,9 @@ def test_point_without_value_loses_one_minute_of_a_sum() -> None:
 
     others = [minute for minute in range(20) if minute != 10]
     assert read() == (list(range(20)), {})
-    assert read(Average=None) == (others, {"malformed": 1})
-    assert read(Average="x") == (others, {"malformed": 1})
+    assert read(Average=None) == read(Average="x") == (others, {"malformed": 1})
     assert read(Average=-1.0) == (others, {"out_of_range": 1})
-    assert read(podId="") == ([], {"malformed": 1})
-    assert read(timestamp=None) == ([], {"malformed": 1})
+    assert read(podId="") == read(timestamp=None) == ([], {"malformed": 1})
     assert read(jobId="other") == (others, {"unlisted": 1})
     assert read(timestamp=(MIDNIGHT + 540) * 1000) == (others, {"duplicate": 1})
 
@@ -235,16 +228,12 @@ def test_quotas_of_other_regions_and_lives_have_no_past(tmp_path: Path, monkeypa
     monkeypatch.setattr(registry, "Transport", partial(Transport, send=httpx.MockTransport(cloud)))
     flags = Flags(provider="p", wanted=Range(MIDNIGHT, MIDNIGHT + DAY), out=tmp_path)
     config = loaded(written(tmp_path, MONITORED))
-    outcome, _ = run_stepped(
-        lambda: backfill(flags, config, registry.installed_platforms(), say=print), start=MIDNIGHT + 2 * DAY
-    )
+    run = partial(backfill, flags, config, registry.installed_platforms(), say=print)
+    outcome, _ = run_stepped(run, start=MIDNIGHT + 2 * DAY)
     (path,) = outcome.files
     shown = [found[1:] for found in samples(path) if found[0] == "trainfleet_pool_cpu_utilization_ratio"]
     assert shown == [({"provider": "p", "pool_id": "q1"}, "0.5", noon + 60)]
     assert json.loads(cloud.called("DescribeMetricList")[0]["Dimensions"]) == [{"quotaName": "one"}]
-
-
-# ModelArts: rows and arrays.
 
 
 def _modelarts(phase: str, **status: Any) -> Life:
@@ -298,7 +287,20 @@ def test_names_of_jobs_are_quoted_in_promql(odd: str) -> None:
     assert r',service_id=~"a\"b"}' in Query("m").text(120, ['a"b'])
 
 
-# Whole backfills.
+async def test_cards_have_no_sum_while_one_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def query_rows(_: object, promql: str, *__: object, **___: object) -> list[modelarts_usage.Series]:
+        ends = (30, 10) if "npu_p" in promql else ()
+        dated = [[modelarts_usage.Value(MIDNIGHT + 60.0 * minute, "1") for minute in range(end)] for end in ends]
+        labels = (modelarts_usage.Labels("j", "worker-0", npu_id=card) for card in "01")
+        return [modelarts_usage.Series(next(labels), values=list(each)) for each in dated]
+
+    monkeypatch.setattr(modelarts_usage, "query_rows", query_rows)
+    asked = Job(job_id="j", started=1.0 * MIDNIGHT, accelerators=(Accelerators("npu", "", 2.0),))
+    life = replace(_modelarts("Running", tasks=["worker-0"]), job=asked)
+    (plan,) = (each for each in plans(None, {}) if each.key == "accelerator_power_watts")
+    past: Any = SimpleNamespace(_plans=[plan], _api=None, job_id="j", dropped={})
+    tracks = modelarts.ModelArtsPast._read(past, plan, Range(MIDNIGHT, MIDNIGHT + 3600), {"j": life}, 0.0)
+    assert [len(track.times) async for track in tracks if track.of is JobUsage] == [10]
 
 
 def _values(out: Path, family: str) -> dict[tuple[str, ...], dict[int, float]]:
@@ -324,9 +326,8 @@ def _sources(path: Path) -> dict[str, str]:
 
 
 def _of_two(text: str) -> str:
-    return text.replace(
-        "    collectors:\n", "    jobs:\n      include: {name: ['gpu-steady', 'ascend-.*']}\n    collectors:\n", 1
-    )
+    jobs = "    jobs:\n      include: {name: ['gpu-steady', 'ascend-.*']}\n"
+    return text.replace("    collectors:\n", f"{jobs}    collectors:\n", 1)
 
 
 @pytest.mark.long

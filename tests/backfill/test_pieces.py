@@ -26,9 +26,6 @@ from trainfleet_exporter.providers.history import DAY, Life, Range, Spell, Track
 
 DAY_ONE = Range(MIDNIGHT, MIDNIGHT + DAY)
 
-
-# Calls by the table.
-
 SOURCE = PastSource(name="bulk", api="api", owners=3, parts=500, readings=5_000, answered=1_000)
 
 
@@ -76,9 +73,6 @@ def test_a_sum_without_one_of_its_parts_is_absent() -> None:
     silent = [dict.fromkeys(range(0, 600, 60), 1.0), {0: 2.0, 60: 2.0}]
     assert list(whole(silent, is_ratio=False)) == list(range(0, 600, 60))
     assert list(whole(silent, is_ratio=False, goes_on=600)) == [0, 60, 300, 360, 420, 480, 540]
-
-
-# Series and records.
 
 
 def _namer(*deny: str, labels: Sequence[str] = (), **more: str) -> Namer:
@@ -200,9 +194,6 @@ def test_last_minute_of_a_status_ends_before_the_scrapes() -> None:
     assert _times(life, "status", is_last=True) == sorted(ended)
     earlier = _spells((100, DAY - 90, Status.QUEUED, "Queuing"), (DAY - 90, None, Status.RUNNING, "Running"))
     assert (DAY - 90, DAY - 60, 1) in _times(earlier, "status", is_last=True)
-
-
-# Files.
 
 
 def test_a_day_s_file_is_openmetrics_in_order(tmp_path: Path) -> None:

@@ -151,8 +151,8 @@ class PastReadings:
         self.dropped: Counter[str] = Counter()
         self._level, self._asked, self._accelerator = level, asked, accelerator
         self._found: defaultdict[Key, dict[int, float | None]] = defaultdict(dict)
-        self.spoiled: set[str | Key] = set()
-        """As of fleet.usage.NewestReadings."""
+        self.spoiled: set[str | tuple[Key, int]] = set()
+        """Owners of readings of an unknown part or time, which have no sums, or single wholes at a time."""
 
     def put(self, key: Key, time: float, value: float | None) -> None:
         """Take over a reading. The first one of a time counts, and none from when its job did not run."""
@@ -195,12 +195,12 @@ class PastReadings:
         groups: defaultdict[Key, list[Values]] = defaultdict(list)
         for key, values in parts.items():
             groups[key[: KEY_LENGTHS[family.level]]].append(values)
-        end = self._asked.span.end
-        found = {}
+        end, is_ratio, found = self._asked.span.end, family.is_ratio, dict[Key, Values]()
         for key, group in groups.items():
-            if family.is_ratio or self.spoiled.isdisjoint((key[0], key)):
+            if is_ratio or key[0] not in self.spoiled:
                 goes_on = self._asked.within[key[0]].end >= end
-                found[key] = whole(group, is_ratio=family.is_ratio, goes_on=end if goes_on else None)
+                values = whole(group, is_ratio=is_ratio, goes_on=end if goes_on else None)
+                found[key] = {at: value for at, value in values.items() if is_ratio or (key, at) not in self.spoiled}
         return found
 
 

@@ -390,10 +390,9 @@ class Jobs:
 
     async def _read_ends(self, read: WorkspaceRead) -> bool:
         """Return whether all ends since the last list of them could be read."""
-        tracker, is_complete = read.tracker, False
-        since = tracker.ends_since(read.now)
+        since, is_complete = read.tracker.ends_since(read.now), False
         try:
-            if tracker.ends_until is None:
+            if read.tracker.ends_until is None:
                 await self._search(read, changed_since(since - _LONGEST_WARM_POOL), held=True)
             await self._search(read, changed_since(since))
             is_complete = True

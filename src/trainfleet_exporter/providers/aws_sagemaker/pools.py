@@ -17,7 +17,7 @@ from typing import Any
 from trainfleet_exporter.errors import BadAnswer, NotFound, RequestRefused
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.history import code
-from trainfleet_exporter.fleet.lists import distinct
+from trainfleet_exporter.fleet.lists import distinct, with_unread
 from trainfleet_exporter.model import Node, NodeCondition, NodeCount, Pool, PoolAmounts, PoolStatus
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
 from trainfleet_exporter.providers.aws_sagemaker import instances
@@ -253,7 +253,8 @@ class Pools:
             names = self._chosen
             if names is None:
                 rows = await self._list_if_served("ListClusters", Clusters, poll, "clusters", poll.deadline)
-                names = tuple(distinct(poll, [(row and row.cluster_name) or None for row in rows], str)[0])
+                found, malformed = distinct(poll, [(row and row.cluster_name) or None for row in rows], str)
+                names = with_unread(found, self._clusters.value, malformed=malformed)
             poll.keep_only([_PLANS, *names])
             self._groups = {name: groups for name, groups in self._groups.items() if name in names}
             self._clusters.publish(names, whole=False)
@@ -314,8 +315,8 @@ class Pools:
         await part.publish(list(shown.values()))
 
     async def _list_nodes(self, part: Part) -> list[ClusterNode | None]:
-        deadline = part.deadline
-        return await self._calls.whole_list("ListClusterNodes", ClusterNodes, deadline=deadline, ClusterName=part.key)
+        options: Any = {"deadline": part.deadline, "ClusterName": part.key}
+        return await self._calls.whole_list("ListClusterNodes", ClusterNodes, **options)
 
     async def _list_if_served(
         self, operation: str, into: Any, of: Part | Poll, what: str, deadline: float

@@ -217,10 +217,10 @@ class Usage:
                 async with slots:
                     pages = _read_points(self._calls, asked, since, now, period=_PERIOD, deadline=poll.deadline)
                     async for query, readings in pages:
-                        if isinstance(readings, CloudError):
-                            failed[query.metric] = readings
-                        else:
+                        if not isinstance(readings, CloudError):
                             found[query.metric].take_newest(readings)
+                        elif all(taken.keys != query.key for taken in reversed(found[query.metric].taken)):
+                            failed[query.metric] = readings
             except CloudError as error:
                 failed.update({query.metric: error.with_traceback(None) for query in asked})  # it holds the response
 

@@ -148,13 +148,10 @@ class ModelArtsPast(Past):
         decides = plan is next((each for each in self._plans if each.level == "pod"), self._plans[0])
         for each in answers:
             found = PastReadings(each.level, Asked(runs, len(each.readings), MINUTE), accelerator=each.accelerator)
-            found.spoiled |= each.incomplete(jobs)
+            found.spoiled |= each.incomplete(jobs, dated=True)
             for reading in each.readings:
-                if reading[0][0] in runs:  # others have samples, too
-                    found.put(*reading)
-            for track in found.tracks(each.targets):
-                yield track
-            for track in found.sources(AOM.name) if decides else ():
+                found.put(*reading)
+            for track in (*found.tracks(each.targets), *(found.sources(AOM.name) if decides else ())):
                 yield track
             lost.update(found.dropped if each.is_first else ())
         self.dropped.update(lost)

@@ -15,7 +15,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any
 
 from msgspec import Struct
@@ -123,15 +122,16 @@ class Found:
     is_first: bool = True
     """Whether no other one has the same readings for other families: what is dropped counts once."""
 
-    def incomplete(self, jobs: Mapping[str, JobParts]) -> set[Key]:
-        """Return the jobs and pods that have no sums: a part has no reading, or there are more than there should be."""
+    def incomplete(self, jobs: Mapping[str, JobParts], *, dated: bool = False) -> set[tuple[Key, int]]:
+        """Return the jobs and pods that have no sums, each with the time (0 if not `dated`): a part has no reading, or
+        there are more than there should be."""
         if all(family.is_ratio for family in self.targets):
             return set()
-        keys = {key for key, _, _ in self.readings if key[0] in jobs}
-        parts = Counter(map(itemgetter(0), keys))
-        found = {job_id for job_id, number in parts.items() if number != jobs[job_id].counts[self.level]}
-        by_pod = Counter(key[:2] for key in keys if len(key) > 2 and key[0] in found)
-        return {(job_id,) for job_id in found} | {key for key, n in by_pod.items() if n != jobs[key[0]].cards_each}
+        keys = {(key, int(time) if dated else 0) for key, time, _ in self.readings if key[0] in jobs}
+        parts = Counter((key[:1], at) for key, at in keys)
+        found = {each for each, number in parts.items() if number != jobs[each[0][0]].counts[self.level]}
+        by_pod = Counter((key[:2], at) for key, at in keys if len(key) > 2 and (key[:1], at) in found)
+        return found | {each for each, number in by_pod.items() if number != jobs[each[0][0]].cards_each}
 
     def columns(
         self,
@@ -150,7 +150,7 @@ class Found:
         )
         keys, _, values = zip(*self.readings, strict=True) if self.readings else ((), (), ())
         found.take(keys, [now] * len(keys), values)
-        found.spoiled |= self.incomplete(jobs)
+        found.spoiled |= {key for key, _ in self.incomplete(jobs)}
         shown = found.of_families(self.targets, period=0)
         dropped.update(found.dropped if self.is_first else ())
         return shown

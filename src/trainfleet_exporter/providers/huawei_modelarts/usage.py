@@ -187,8 +187,11 @@ async def read(
     answers: list[OfKind] = []
     for query in plan.queries:
         rows = await query_rows(api, query.text(window, job_ids), within, deadline=deadline)
-        answers += readings(rows, query.accelerator, jobs, lost)
-    return list(by_family(plan, answers))
+        found = readings(rows, query.accelerator, jobs, lost)
+        answers += [each for each in found if within is None or each[1][0][0] in jobs]  # in a range, others are many
+    finest = {key[0]: len(key) for key in sorted([key for _, (key, _, _) in answers], key=len)}  # labels may differ
+    some = [[each for each in answers if finest[each[1][0][0]] == length] for length in set(finest.values())]
+    return [found for each in some for found in by_family(plan, each)]
 
 
 async def query_rows(api: Api, promql: str, within: Range | None, *, deadline: float) -> Iterator[Series | None]:
@@ -228,7 +231,7 @@ class Answer(NamedTuple):
     @property
     def job_ids(self) -> frozenset[str]:
         """The jobs that have a value."""
-        return frozenset(job_id for column in self.columns for job_id in column.owners)
+        return frozenset(subject.keys[0] for column in self.columns for subject in column.subjects)
 
 
 SOURCE = "aom"

@@ -69,6 +69,8 @@ async def test_a_sum_is_of_the_whole_or_absent(fleet_of: FleetOf) -> None:
             "b/worker-0": 64 * MIB,
         }
         assert await shown(cloud, fleet, "job_cpu_u") == {"a": 0.64, "b": 0.64}  # a mean is of what there is
+        cloud.aom = {CPU: [of("a", -5, pod_name="worker-0")]}
+        assert await shown(cloud, fleet, "job_usage_info") == {}  # out of range
 
 
 async def test_missing_cards_spoil_sums_and_no_means(fleet_of: FleetOf) -> None:
@@ -106,9 +108,8 @@ async def test_cards_of_both_kinds_are_one_sum_and_two_ratios(fleet_of: FleetOf)
     async with fleet_of(alone()) as (cloud, fleet):
         gpu, npu = ({"flavor_info": {kind: {"unit_num": 1, "product_name": kind}}} for kind in ("gpu", "npu"))
         cloud.jobs = [running("a", "worker-0", "server-0")]
-        cloud.jobs[0]["tasks"] = [
-            {"role": role, "task_resource": resource} for role, resource in (("worker", gpu), ("server", npu))
-        ]
+        roles = ("worker", gpu), ("server", npu)
+        cloud.jobs[0]["tasks"] = [{"role": role, "task_resource": resource} for role, resource in roles]
         mine, other = card("a", "worker-0", 0, 10, "gpu_index"), card("a", "server-0", 0, 30)
         cloud.aom = {GPU_HELD: [mine], HELD: [other], GPU: [mine], NPU: [other]}
         assert await shown(cloud, fleet, "job_accelerator_memory_usage") == {"a": 40 * MIB}
@@ -134,11 +135,12 @@ async def test_without_labels_of_pods_only_jobs_have_values(fleet_of: FleetOf) -
         cloud.jobs = [running("a", "worker-0", "worker-1", cards=4), running("one", "worker-0", cards=1)]
         rows = [of("a", 50), of("one", 30)]
         cards = [of("a", 50, npu_id="0"), of("a", 70, npu_id="1")]
-        cloud.aom = {CPU: rows, USED: rows, NPU: cards, WATTS: cards}
+        cloud.aom = {CPU: rows, USED: rows, NPU: [*cards, card("one", "worker-0", 0, 30)], WATTS: cards}
         assert await shown(cloud, fleet, "job_cpu_ut", "pod_cpu_ut") == {"a": 0.5, "one": 0.3}
         # A mean over pods is no sum, and a mean over the first cards of all pods is no card.
         assert await shown(cloud, fleet, "job_cpu_us", "pod_cpu_us") == {}
-        assert await shown(cloud, fleet, "job_accelerator_u", "device_") == {"a": 0.6}
+        ratios = {"a": 0.6, "one": 0.3, "one/worker-0/0": 0.3}  # labels of one job do not change those of another
+        assert await shown(cloud, fleet, "job_accelerator_u", "device_") == ratios
         assert await shown(cloud, fleet, "job_accelerator_p", "pod_accelerator_p") == {}
 
 
