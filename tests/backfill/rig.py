@@ -73,12 +73,7 @@ class Rig:
 
 @asynccontextmanager
 async def simulated(
-    cloud: str,
-    folder: Path,
-    *,
-    change: Callable[[str], str] = lambda text: text,
-    hours: float = 26,
-    patience: int = 20,
+    cloud: str, folder: Path, *, change: Callable[[str], str] = lambda text: text, hours: float = 26, patience: int = 20
 ) -> AsyncIterator[Rig]:
     """Let a small cloud live for some hours from now (midnight) on. `change` changes the config."""
     simulator = Simulator(seed=1, clouds=(cloud,), population=8, patience=patience)

@@ -248,12 +248,7 @@ MISTAKES = (
         "ListPools, server error: gone at once",
     ),
     Mistake(
-        "failed calls are retried forever",
-        "client.py",
-        _CALL,
-        _FOR_EVER,
-        f"{_WHOLE}[denied]",
-        "times in two polls",
+        "failed calls are retried forever", "client.py", _CALL, _FOR_EVER, f"{_WHOLE}[denied]", "times in two polls"
     ),
     Mistake(
         "an error response counts as a good response",

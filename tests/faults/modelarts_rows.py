@@ -132,10 +132,7 @@ MODELARTS = (
         collectors=("jobs", "pools", "pool_workloads"),
         fails=("pool_workloads",),
         loses=("pool_workloads", "pool_queued_accelerators", "job_queue_position"),
-        unlike={
-            **GONE,
-            "half list": Unlike(OTHER, _COUNTS_0, ("while it lasts",)),
-        },
+        unlike={**GONE, "half list": Unlike(OTHER, _COUNTS_0, ("while it lasts",))},
     ),
     Row(
         cloud="modelarts",
@@ -192,12 +189,7 @@ MODELARTS = (
             judges=dict.fromkeys(NUMBERS, unknown_states),
             unlike=_V1[operation],
         )
-        for operation in (
-            "ListTrainingJobsV1",
-            "ListTrainingJobVersions",
-            "ListLogFileNames",
-            "ShowPodMetricStatistic",
-        )
+        for operation in ("ListTrainingJobsV1", "ListTrainingJobVersions", "ListLogFileNames", "ShowPodMetricStatistic")
     ),
     Row(
         cloud="modelarts",

@@ -37,10 +37,7 @@ DIFFERENT = {
     },
 }
 """By cloud and environment: why the client finds other keys, or none."""
-VENDORS = {
-    "alibaba": ("alibabacloud_credentials", alibaba),
-    "huawei": ("huaweicloudsdkcore", huawei),
-}
+VENDORS = {"alibaba": ("alibabacloud_credentials", alibaba), "huawei": ("huaweicloudsdkcore", huawei)}
 
 
 @pytest.mark.parametrize("vendor", VENDORS)

@@ -53,7 +53,7 @@ ENVIRONMENTS = {
         f"STS role {ROLE}, with keys of {SHOWN}",
         ["AssumeRole"],
         {},
-        cli(profile("RamRoleArn", **KEYS, ram_role_arn=ROLE)),
+        cli(profile("RamRoleArn", **KEYS, ram_role_arn=ROLE, policy='{\n  "Version": "1"\n}')),
     ),
     "CLI, chained role": Env(
         f"STS role {ROLE}",
@@ -190,13 +190,4 @@ BAD_ANSWERS: dict[str, tuple[Answer, str]] = {
 }
 
 
-CHAIN = Chain(
-    load,
-    answer,
-    ENVIRONMENTS,
-    BROKEN,
-    AK,
-    SECTIONS,
-    Credentials(ecs_ram_role="n"),
-    BAD_ANSWERS,
-)
+CHAIN = Chain(load, answer, ENVIRONMENTS, BROKEN, AK, SECTIONS, Credentials(ecs_ram_role="n"), BAD_ANSWERS)

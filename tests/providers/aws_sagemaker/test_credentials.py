@@ -103,6 +103,7 @@ ENVIRONMENTS = {
     "secret alone in config": Env(config="[default]\naws_secret_access_key = planted\n", why=HALF),
     "AWS_PROFILE": Env(credentials="[p]\n" + KEYS.format("P"), env={"AWS_PROFILE": "p"}),
     "AWS_DEFAULT_PROFILE": Env(credentials="[p]\n" + KEYS.format("P"), env={"AWS_DEFAULT_PROFILE": "p"}),
+    "AWS_CONFIG_FILE missing": Env(credentials="[default]\n" + KEYS.format("D"), env={"AWS_CONFIG_FILE": "/none"}),
     "AWS_PROFILE of config": Env(config="[profile p]\n" + KEYS.format("P"), env={"AWS_PROFILE": "p"}),
     "AWS_PROFILE misspelt": Env(credentials="[p]\n" + KEYS.format("P"), env={"AWS_PROFILE": "q"}),
     "AWS_PROFILE empty": Env(credentials="[default]\n" + KEYS.format("D"), env={"AWS_PROFILE": ""}),
@@ -313,6 +314,7 @@ def test_broken_profile_never_becomes_the_machines_role(
     for words in (f"~/.aws/{file}", f'profile "{given.env.get("AWS_PROFILE", "default")}"', key):
         # In the same process, another test may have had the word as a secret.
         assert words in found.refusal.replace("aws_<secret>_access_key", "aws_secret_access_key")
+    assert key == "credential_process" or "config.yaml:1" in found.refusal  # the program does not run at the check
     assert services.asked == []
 
 
@@ -320,19 +322,13 @@ ORIGINS = {
     "environment": ("environment", "environment", []),
     "keys in credentials": (*(PROFILE,) * 2, []),
     "role": (*(f"STS role {ROLE.format('a')}, by {PROFILE}",) * 2, ["AssumeRole"]),
-    "role of a role": (
-        *(f"STS role {ROLE.format('a')}, by {PROFILE}",) * 2,
-        ["AssumeRole", "AssumeRole"],
-    ),
+    "role of a role": (*(f"STS role {ROLE.format('a')}, by {PROFILE}",) * 2, ["AssumeRole", "AssumeRole"]),
     "web identity of the environment": (
         *(f"web identity role {ROLE.format('pod')}, by the environment",) * 2,
         ["AssumeRoleWithWebIdentity"],
     ),
     "process": (*(PROFILE,) * 2, []),
-    "role of a process": (
-        *(f"STS role {ROLE.format('a')}, by {PROFILE}",) * 2,
-        ["AssumeRole"],
-    ),
+    "role of a process": (*(f"STS role {ROLE.format('a')}, by {PROFILE}",) * 2, ["AssumeRole"]),
     "sso session, refreshed": (*(PROFILE,) * 2, ["CreateToken", "GetRoleCredentials"]),
     "sso session of minutes": (*(PROFILE,) * 2, ["CreateToken", "GetRoleCredentials"]),
     "container": (*("container credentials endpoint",) * 2, ["GetContainerKeys"]),
@@ -346,6 +342,7 @@ def test_the_identity_is_named_and_its_calls_are_counted(
     name: str, home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arrange(ENVIRONMENTS[name], home, services, monkeypatch)
+    (home / "token").write_text("ID.TOKEN\n")
     found = ours(home)
     assert (found.at_start, found.origin, [each.operation for each in found.attempts]) == ORIGINS[name]
     assert {each.outcome for each in found.attempts} <= {"ok"}
@@ -424,11 +421,7 @@ AWAY = {
     "no connection": (Env(env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}), {"network"}, HOPS),
     "no connection, v1 disabled": (Env(env=V1 | {"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}), {"network"}, HOPS),
     "it fails": (Env(env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": "{url}/500"}), {"ok", "server"}, "HTTP 500"),
-    "source": (
-        Env("[default]\n" + MACHINE_ROLE, env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}),
-        {"network"},
-        HOPS,
-    ),
+    "source": (Env("[default]\n" + MACHINE_ROLE, env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}), {"network"}, HOPS),
     "container": (Env(env={"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{CLOSED}/planted"}), {"network"}, "container"),
     "container fails": (
         Env(env={"AWS_CONTAINER_CREDENTIALS_FULL_URI": "{url}/500/planted"}),
@@ -567,6 +560,44 @@ def test_hang_of_botocore_costs_one_thread(home: Path, services: AwsServices, mo
 
     monkeypatch.setattr("botocore.configloader.raw_config_parse", hang)
     asyncio.run(use())
+
+
+def test_search_ends_with_its_fetch(home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrange(ENVIRONMENTS["web identity of the environment"], home, services, monkeypatch)
+
+    async def use() -> None:
+        for begun in (0.01, 2.0):  # while the thread works, and while it waits for a response
+            async with searching() as (load, http):
+                call, http.call = http.call, lambda *given: asyncio.sleep(60)  # type: ignore[method-assign, assignment]
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(load(None, os.environ, http), begun)
+                for thread in [thread for thread in threading.enumerate() if thread.name == THREAD_NAME]:
+                    await asyncio.to_thread(thread.join, 10)
+                    assert not thread.is_alive()
+                (home / "token").write_text(f"NEW.{begun}")
+                http.call = call  # type: ignore[method-assign]
+                assert (await load(None, os.environ, http)).access_key_id == f"STS.pod.NEW.{begun}"
+
+    asyncio.run(use())
+
+
+def test_global_sts_gets_signatures_of_its_region(
+    home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrange(ENVIRONMENTS["role"], home, services, monkeypatch)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", "https://sts.amazonaws.com")
+
+    async def refuse(http: KeyHttp, call: Any, into: Any, dialect: Any, url: str) -> None:
+        raise CloudError(dialect.sign(call, url).headers["Authorization"].split("/")[2])
+
+    monkeypatch.setattr(KeyHttp, "call", refuse)
+    assert "us-east-1" in ours(home, region="eu-west-1").refusal
+
+
+def test_keys_of_the_environment_have_their_end(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {**ENV_KEYS, "AWS_CREDENTIAL_EXPIRATION": LATER}.items():
+        monkeypatch.setenv(name, value)
+    assert getattr(without_calls(Load()(None, os.environ, NoHttp())), "expires", None) is not None
 
 
 def test_errors_of_botocore_bring_no_frames(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,10 +36,7 @@ def test_every_secondary_status_in_progress_is_mapped_or_unknown(secondary: str)
 _NOT_KNOWN = re.compile(r"ml\.(g7)\.")
 
 
-@pytest.mark.parametrize(
-    "kind",
-    sorted({*enumeration("TrainingInstanceType"), *enumeration("ClusterInstanceType")}),
-)
+@pytest.mark.parametrize("kind", sorted({*enumeration("TrainingInstanceType"), *enumeration("ClusterInstanceType")}))
 def test_every_instance_type_of_the_models_is_known_or_named(kind: str) -> None:
     assert (instances.accelerators(kind) is None) == (_NOT_KNOWN.match(kind) is not None)
     cores = instances.cpu_cores(kind)

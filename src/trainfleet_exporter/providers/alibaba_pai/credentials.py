@@ -329,7 +329,7 @@ async def _use(env: Environment, http: NoHttp, file: ProfileFile, profiles: _Pro
         written = key if "mode" in values else _INI_KEYS.get(key, key)
         given = values.get(written)
         text = str(given) if isinstance(given, str | int) else ""
-        return text if optional and not text else usable(text, f"{written} of {shown}")
+        return text if optional else usable(text, f"{written} of {shown}")
 
     def role() -> tuple[str, str, str]:
         chosen = get("ram_session_name", optional=True) or get("role_session_name", optional=True)

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from functools import cache, partial
+from pathlib import Path
 from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Annotated, Any, TypeAlias
@@ -49,6 +50,7 @@ from trainfleet_exporter.providers.key_search import (
     in_words,
     judge_metadata,
     parse_ini,
+    secret_of,
 )
 from trainfleet_exporter.providers.keys import PROFILE, GivenKeys, Keys
 from trainfleet_exporter.transport import Call, Dialect, TextForm
@@ -142,7 +144,6 @@ _KEY_FIELDS = ("AccessKeyId", "SecretAccessKey", "Token", "Expiration")
 _SECRET_NAMES = re.compile("token|secret|external|assertion|code|authorization", re.IGNORECASE)
 _DROPPED_HEADERS = ("content-length", "user-agent", "x-amz-user-agent", "amz-sdk-invocation-id", "amz-sdk-request")
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*"|\([^)]*\)|\S*/\S*""")
-_HANGS = "the search for credentials hangs: can this machine read the files of AWS profiles?"
 
 
 class Load:
@@ -162,25 +163,26 @@ class Load:
         return found
 
     async def _found(self, section: Credentials | None, http: KeyHttp) -> Keys | CloudError:
-        """Make the calls of a search, until it ends. A search that hangs costs one thread, and goes on later."""
-        loop = asyncio.get_running_loop()
-        if self._running is None or (self._running.done() and isinstance(self._running.result(), Keys | CloudError)):
-            self._search = _Search(section, self._config, http)
-            self._running = loop.run_in_executor(self._search, self._search.start)
-        while True:
-            await asyncio.wait({self._running}, timeout=max(0.0, http.deadline - loop.time()) + 0.5)
-            if not self._running.done():
-                return RequestTimedOut(_HANGS)
-            found: Any = self._running.result()
-            if isinstance(found, Keys | CloudError):
-                return found
-            answer: Any = RequestTimedOut("the poll has ended")
-            try:
-                answer = await found()
-            except CloudError as error:  # botocore may know another way
-                answer = error
-            finally:
-                self._running = loop.run_in_executor(self._search, self._search.answers.put, answer)
+        """Make the calls of a search, until it ends. None begins while an earlier one hangs, which costs one thread."""
+        go_on: Callable[[], object] = (search := _Search(section, self._config, http)).start
+        try:
+            while self._running is None or await self._rests(self._running, http):
+                self._running = asyncio.get_running_loop().run_in_executor(search, go_on)
+                if not await self._rests(self._running, http):
+                    break
+                if isinstance(found := self._running.result(), Keys | CloudError):
+                    return found
+                try:
+                    go_on = partial(search.answers.put, await found())
+                except CloudError as error:  # botocore may know another way
+                    go_on = partial(search.answers.put, error)
+            return RequestTimedOut("the search for credentials hangs: can this machine read the files of AWS profiles?")
+        finally:  # a thread that waits goes on, and cannot ask again: its future is done
+            search.answers.put(RequestTimedOut("the poll has ended"))
+
+    async def _rests(self, running: asyncio.Future[Any], http: KeyHttp) -> bool:
+        await asyncio.wait({running}, timeout=max(0.0, http.deadline - asyncio.get_running_loop().time()) + 0.5)
+        return running.done()
 
 
 class _Search(Executor):
@@ -209,7 +211,7 @@ class _Search(Executor):
     def start(self) -> None:
         """Begin the search in its thread."""
         found = DaemonThreadExecutor().submit(self.run)
-        found.add_done_callback(lambda done: self._next.set_result(done.result()))
+        found.add_done_callback(lambda done: self._next.done() or self._next.set_result(done.result()))  # type: ignore[func-returns-value]
 
     def run(self) -> Keys | CloudError:
         """Return the keys, or why there are none."""
@@ -257,31 +259,28 @@ class _Search(Executor):
 
     def _by_chain(self, session: Any, profile: str | None) -> Any:
         """Return the credentials of the first link that has some. An error ends the chain."""
-        from botocore.credentials import Credentials as Found  # noqa: PLC0415
-
         env = Environment(os.environ)
         token = "AWS_SECURITY_TOKEN" if env.get("AWS_SECURITY_TOKEN") else "AWS_SESSION_TOKEN"
         # botocore passes over a part of a key.
         if profile is None and (keys := env.keys("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", token)):
             self._origin = keys.origin
-            return Found(*keys.parts())
+            return session.get_component("credential_provider").get_provider("env").load()  # with their end
         chosen = profile or session.get_config_variable("profile")
         name = "default" if chosen is None else chosen
-        files = (
-            env.file("AWS_CONFIG_FILE", ".aws", "config"),
-            env.file("AWS_SHARED_CREDENTIALS_FILE", ".aws", "credentials"),
-        )
+        names = ("AWS_CONFIG_FILE", "config"), ("AWS_SHARED_CREDENTIALS_FILE", "credentials")
+        files = [env.file(variable, ".aws", file) for variable, file in names]
         whose = self._origin = f"{PROFILE}{show(name)} of {' or '.join(file.shown for file in files)}"
-        for file in files:
-            file.read(parse_ini, "an INI file")  # botocore passes over one that is missing or unreadable
+        [file._replace(is_named=False).read(parse_ini, "an INI file") for file in files]  # botocore ignores bad ones
         if name not in (profiles := session.full_config["profiles"]) and chosen is not None:
             raise AccessDenied("there is no such profile")
         says = [key for key in profiles.get(name, ()) if key.startswith(_SAYS)]
         self._keys_said = f" ({', '.join(says)})" if says else ""
         for link in self._links(session):
             method, self._origin = link.METHOD, whose
-            if method in ("container-role", "iam-role") and (says or chosen is not None):
-                raise AccessDenied("its keys are not enough" if says else "it has no keys")
+            if method in ("container-role", "iam-role"):
+                if says or chosen is not None:
+                    raise AccessDenied("its keys are not enough" if says else "it has no keys")
+                [file.read(str, "an INI file") for file in files]  # one that the environment names must exist
             if method == "login" and "login_session" in says:
                 raise AccessDenied("a login needs a person; use sso_session")
             self._origin = _FOUND.get(method, whose)
@@ -291,7 +290,10 @@ class _Search(Executor):
                 self._origin = f"web identity role {env.get('AWS_ROLE_ARN')}, by the environment"
             elif method.startswith("assume-role"):
                 self._origin = f"STS role {profiles.get(name, {}).get('role_arn', '')}, by {whose}"
-            if (found := link.load()) is not None:
+            found = link.load()
+            if any("mfa_serial" in profiles.get(each, ()) for each in getattr(link, "_visited_profiles", ())):
+                raise AccessDenied("mfa_serial needs a person; use a role without MFA")
+            if found is not None:
                 self._origin += f", role {self._role}" if method == "iam-role" else ""
                 return found
         raise AccessDenied("it is switched off")
@@ -344,8 +346,9 @@ class _Search(Executor):
                     link._fetcher._session = self
                 case "custom-process":
                     link._popen = self._popen
+                case "assume-role-with-web-identity":
+                    link._token_loader_cls = lambda path: secret_of(Path(path), "the token file").reveal
                 case "assume-role":  # makes links of its own for the source profile
-                    link._prompter = _ask_nobody
                     link._profile_provider_builder._create_process_provider = partial(
                         ProcessProvider, load_config=lambda: session.full_config, popen=self._popen
                     )
@@ -409,7 +412,8 @@ class _Search(Executor):
         is_near, judging = api == METADATA, judge_metadata if api == METADATA else judge
         dialect: Dialect = OpenDialect(api, judging, lambda call: headers, target=url.raw_path_qs, is_near=is_near)
         if signer is not None:
-            dialect = AwsDialect(api, self._config.region, signer, self._http.clock, lambda call: headers)
+            region = "us-east-1" if url.host == "sts.amazonaws.com" else self._config.region
+            dialect = AwsDialect(api, region, signer, self._http.clock, lambda call: headers)
         fields = [*headers.items(), *(json.loads(body).items() if body.startswith("{") else parse_qsl(body))]
         call = Call(
             operation=operation,
@@ -441,10 +445,6 @@ class _Search(Executor):
             said = f": {error.strerror}"
         kind = AccessDenied if said else BadAnswer  # another error of Python is about what was read
         return kind(printable(redact(f"{type(error).__name__}{said}"), 300))
-
-
-def _ask_nobody(prompt: str) -> str:
-    raise AccessDenied("mfa_serial needs a person; use a role without MFA")
 
 
 def _response(request: Any, answer: Any, status: int = 200) -> Any:
