@@ -193,7 +193,7 @@ def checked(load: Load) -> WrapValidator:
         try:
             without_calls(load(section, Surroundings.of(info).environ, NoHttp()))
         except CloudError as error:
-            found = "no credentials here, and unusable ones elsewhere" if section is None else "unusable credentials"
+            found = "no credentials here, and none usable elsewhere" if section is None else "unusable credentials"
             raise ValueError(f"found {found} ({error.message}); allowed: credentials without that fault") from None
         return section
 
