@@ -83,14 +83,6 @@ def has_total(payload: Any) -> bool:
     return any(_TOTAL.search(key) and isinstance(value, int | str) for key, value in payload.items())
 
 
-def change_rows(payload: Any, change: Callable[[list[Any]], list[Any]]) -> Any:
-    """Return a response with its lists changed; None if it has no list."""
-    found = list(lists(payload))
-    for each in found:
-        each[:] = change(list(each))
-    return payload if found else None
-
-
 def spoiling(change: Callable[[Any], Any]) -> Spoil:
     """Change the payloads of responses. `change` returns another payload, or None to keep the response."""
 
@@ -107,9 +99,21 @@ def spoiling_leaves(change: Leaf) -> Spoil:
     return spoiling(lambda payload: change_leaves(payload, change))
 
 
+def spoiling_lists(change: Callable[[list[Any]], list[Any]]) -> Spoil:
+    """Change all lists of responses."""
+
+    def changed(payload: Any) -> Any:
+        found = list(lists(payload))
+        for each in found:
+            each[:] = change(each)
+        return payload if found else None
+
+    return spoiling(changed)
+
+
 def spoiling_rows(change: Leaf) -> Spoil:
     """Change the leaves of rows in responses with lists."""
-    return spoiling(lambda payload: change_rows(payload, lambda rows: [change_leaves(row, change) for row in rows]))
+    return spoiling_lists(lambda rows: [change_leaves(row, change) for row in rows])
 
 
 def only(operation: str, spoil: Spoil) -> Spoil:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import random
+import string
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 from trainfleet_conformance.answers import change_leaves, holds, lists, spoiling
 from trainfleet_conformance.case import ProviderCase, complain
 from trainfleet_conformance.gateway import Spoil
-from trainfleet_conformance.page import Key, Page, key_of, samples, words
+from trainfleet_conformance.page import DATED, Key, Page, key_of, samples, words
 from trainfleet_conformance.stage import PROVIDER
 from trainfleet_exporter.families import FAMILIES, KEYS
 from trainfleet_exporter.model import FINISHED, Status
@@ -93,9 +95,10 @@ class ContractChecks(ProviderCase):
         )
 
     def test_contract_known_samples_are_shown(self) -> None:
-        """The page has the samples whose values the tests know."""
+        """The page has times, and the samples whose values the tests know."""
         shown = self.good.page.shown
-        complaints = []
+        times = [name for name, _ in shown if name.endswith("_timestamp_seconds") and name not in DATED]
+        complaints = ["no time is shown"] * (not times)
         for series, value in self.samples.items():
             found = shown.get(_key(series), math.nan)
             if not math.isclose(found, value, rel_tol=1e-9):
@@ -138,8 +141,10 @@ class ContractChecks(ProviderCase):
         complain(complaints, "give Workspaces the pairs of live states, and publish a JobCount for each other pair")
 
     def test_status_each_word_is_mapped_and_none_is_guessed(self) -> None:
-        """Documented states map to their statuses. Other words are unknown, even if they resemble one of them."""
+        """Documented states map to their statuses. Random words and words that resemble a state are unknown."""
         others = {*_ODD_WORDS, *(f"{word}{more}" for word in self.statuses for more in ("x", " ", "ing", "\n"))}
+        chance = random.Random(1)
+        others |= {"".join(chance.choices(string.printable, k=chance.randrange(1, 20))) for _ in range(200)}
         complaints = []
         for word, status in {**dict.fromkeys(sorted(others), Status.UNKNOWN), **self.statuses}.items():
             try:

@@ -9,7 +9,7 @@ import pytest
 from trainfleet_conformance.answers import ODD, WHOLE, FaultKind, only
 from trainfleet_conformance.case import ProviderCase, complain
 from trainfleet_conformance.contract import strangers, untrue_numbers
-from trainfleet_conformance.page import COUNTS, ERRORS, REQUESTS, Page, gone, shown, unlike, words, wrong
+from trainfleet_conformance.page import COUNTS, ERRORS, LAST_SUCCESS, REQUESTS, Page, gone, shown, unlike, words, wrong
 from trainfleet_conformance.stage import LOG, Stage
 
 _FIGURES = ("_ratio", "_bytes", "_seconds", "_cores", "_watts", "_per_second", "_accelerators")
@@ -45,7 +45,7 @@ class FaultChecks(ProviderCase):
                     complaints += self._lost(before, early, late, operation, kind)
                     complaints += self._unreported(start, late, operation, kind)
                 if not kind.pauses:
-                    complaints += self._others(start, late, operation)
+                    complaints += self._others(start, early, late, operation)
                 calls = sum(arrival.operation == operation for arrival in stage.gateway.arrivals[arrived:])
                 usual = sum(arrival.operation == operation for arrival in self.good.steady)
                 if calls > _MOST_ATTEMPTS * usual + _SENT_AGAIN:
@@ -102,13 +102,16 @@ class FaultChecks(ProviderCase):
         if good > start.total(REQUESTS, operation=operation, outcome="ok") and kind.name != "no object":
             yield "its calls are counted as ok: Dialect.judge, or the transport, takes the answer for a good one"
 
-    def _others(self, start: Page, late: Page, operation: str) -> Iterable[str]:
-        """Return collectors that fail without a reason."""
+    def _others(self, start: Page, early: Page, late: Page, operation: str) -> Iterable[str]:
+        """Return collectors that fail without a reason, or do not poll."""
         callers = self.good.callers(operation)
         for labels, value in late.of(ERRORS):
             before = start.total(ERRORS, **labels)
             if value > before and labels["collector"] not in callers and labels["reason"] not in _FOLLOWS:
                 yield f"{labels['collector']} fails, too, which does not call it ({labels['reason']})"
+        for labels, value in late.of(LAST_SUCCESS):
+            if labels["collector"] not in callers.union(late.failing) and value <= early.total(LAST_SUCCESS, **labels):
+                yield f"{labels['collector']} has stopped polling"
 
     def _recovered(self, stage: Stage, before: Page, operation: str, kind: FaultKind) -> Page:
         """Return a page of good polls, which must be as before."""
@@ -121,8 +124,8 @@ class FaultChecks(ProviderCase):
 
     def _end(self, stage: Stage, kind: FaultKind) -> None:
         """Complain of forbidden effects during the fault."""
-        stage.read_everything()
-        complaints = [line[:600] for line in stage.logs[LOG].getvalue().splitlines() if "internal error" in line]
+        complaints = stage.read_everything().raised
+        complaints += [line[:600] for line in stage.logs[LOG].getvalue().splitlines() if "internal error" in line]
         complain([f"{kind}: {text}" for text in complaints], "read answers by json_fields.py; raise BadAnswer")
         complain([f"{kind}: {text}" for text in stage.leaks(self.secrets)], SILENCE)
         complain(["no answer could be spoilt"] * (not stage.gateway.spoilt), "see that the pretend cloud answers JSON")

@@ -39,15 +39,13 @@ class OperationChecks(ProviderCase):
             # If the server closes a kept connection at the moment of its use, the attempt never arrives.
             if not 0 <= counted - count <= 1 + count // 50:
                 complaints.append(f"{operation} arrived {count} times and is counted {counted:.0f} times")
+        config = self.platform.config
+        unknown = {arrival.api for arrival in good.arrivals} - {*config.apis, ""}
+        complaints += [f"the API {api!r} is called, and is none of {config.__name__}.apis" for api in unknown]
         complain(
             complaints,
             "call the cloud in the task of a poll, by ApiClient.call of the transport that open_transport gives, and "
-            "by nothing else: no client of your own, no thread that asks",
-        )
-        unknown = {arrival.api for arrival in good.arrivals} - {*self.platform.config.apis, ""}
-        complain(
-            [f"the API {api!r} is called, and is none of {self.platform.config.__name__}.apis" for api in unknown],
-            "name every API there, or `monthly_calls` cannot limit it",
+            "by nothing else: no client of your own, no thread that asks, no API that `monthly_calls` cannot limit",
         )
 
     def test_budget_calls_of_sweeps_do_not_grow_with_the_jobs(self) -> None:
@@ -78,6 +76,8 @@ class OperationChecks(ProviderCase):
             report = self._diagnosed(stage)
         called = {api for api, _ in self.good.operations}
         complaints = [f"{problem.collectors}: {problem.message}" for problem in report.problems]
+        complaints += ["no collector ran"] * (not report.collectors)
+        complaints += [f"it calls itself {report.platform}"] * (report.platform != self.platform.name)
         complaints += ["it does not say where credentials came from"] * (not report.credentials.strip())
         complaints += [
             f"{endpoint.api} at {endpoint.url} was not called"
@@ -90,7 +90,8 @@ class OperationChecks(ProviderCase):
 
     def test_platform_names_the_missing_permission(self) -> None:
         """diagnose reports a rejected operation with the permission that it needs."""
-        complaints = []
+        nameless = self.copes.difference(self.platform.permissions, self.without_right)
+        complaints = [f"no permission is known for {operation}" for operation in nameless]
         with self.stage() as stage:
             for _, operation in self.good.operations:
                 if operation not in self.copes | self.without_right:
@@ -157,12 +158,12 @@ class OperationChecks(ProviderCase):
             stage.polls(1, QUOTING.make)
             stage.read_everything()
             exporter = stage.daemon.exporter
-            said = [repr(exporter.config), str(exporter.config), redacted(exporter.config)]
+            objects = [exporter.config, redacted(exporter.config)]
             for provider in exporter.providers:
-                facts = (provider.identity.origin, provider.endpoints, provider.facts, provider.name)
-                said += [repr(provider), str(provider), repr(provider.identity), repr(facts)]
-                said += [repr(value) for value in (*getattr(provider, "__dict__", {}).values(), *provider.collectors)]
+                identity = provider.identity
+                objects += [provider, identity, identity.origin, provider.endpoints, provider.facts, provider.name]
+                objects += [*getattr(provider, "__dict__", {}).values(), *provider.collectors]
             for runner in exporter.runners:
-                said += [f"{error!s} {error!r}" for error in runner.errors]
-                said.append(repr(runner.state.error))
-            complain(stage.leaks(self.secrets, objects="\n".join(said)), SILENCE)
+                objects += [*runner.errors, runner.state.error]
+            said = "\n".join(f"{each!s} {each!r}" for each in objects)
+            complain(stage.leaks(self.secrets, objects=said), SILENCE)

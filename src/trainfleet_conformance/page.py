@@ -88,6 +88,7 @@ def check_both(text: str, openmetrics: str) -> dict[Key, float]:
 _OWN = ("trainfleet_exporter_", "trainfleet_provider_up", "process_", "python_")
 _SUCCESS, _STATUS = "trainfleet_exporter_collector_success", "trainfleet_job_status"
 ERRORS = "trainfleet_exporter_collector_errors_total"
+LAST_SUCCESS = "trainfleet_exporter_collector_last_success_timestamp_seconds"
 REQUESTS = "trainfleet_exporter_api_requests_total"
 COUNTS = ("trainfleet_jobs", "_finished_total", "_pods", "_pool_nodes", "_pool_workloads")
 """Suffixes of families that count objects and show 0 if there is none."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.responses import Response
 
-from trainfleet_conformance.answers import change_rows, has_total, holds, lists, only, refusing, spoiling
+from trainfleet_conformance.answers import has_total, holds, lists, only, refusing, spoiling_lists
 from trainfleet_conformance.case import ProviderCase, complain
 from trainfleet_conformance.contract import ENDED, miscounted, not_shown_as
 from trainfleet_conformance.gateway import Arrival, Spoil
@@ -127,11 +127,9 @@ class PartChecks(ProviderCase):
                     page = stage.page(1, spoil)
                 except ValueError as error:  # the page has a duplicate series
                     complain([str(error)], _ONE_OWNER)
-        found = {
-            "rows of trainfleet_job_info": len(list(page.of("trainfleet_job_info", job_id=job_id))),
-            "states": len(page.states_of(job_id)),
-        }
-        complain([f"job {job_id} has {count} {what}" for what, count in found.items() if count != 1], _ONE_OWNER)
+        rows = len(list(page.of("trainfleet_job_info", job_id=job_id)))
+        complaints = [f"job {job_id} has {rows} rows of trainfleet_job_info"] * (rows != 1)
+        complain(complaints + not_shown_as(page, {job_id: self.statuses[self.good.truth[job_id]]}), _ONE_OWNER)
 
 
 def _is_of(key: Key, job_id: str) -> bool:
@@ -165,22 +163,12 @@ def _refused(ended: Collection[str], live: Collection[str]) -> Spoil:
 def _half() -> Spoil:
     """Leave out every second row from all responses, and keep the stated length of the list."""
     kept: dict[str, bool] = {}
-
-    def is_kept(row: Any) -> bool:
-        return kept.setdefault(repr(row), len(kept) % 2 == 0)
-
-    return spoiling(lambda payload: change_rows(payload, lambda rows: list(filter(is_kept, rows))))
+    return spoiling_lists(lambda rows: [row for row in rows if kept.setdefault(repr(row), len(kept) % 2 == 0)])
 
 
 def _replaced(job_id: str, row: object) -> Spoil:
     """Put another row in the place of a job's row in every list."""
-
-    def change(payload: Any) -> Any:
-        if not any(holds(rows, job_id) for rows in lists(payload)):
-            return None
-        return change_rows(payload, lambda rows: [row if holds(each, job_id) else each for each in rows])
-
-    return spoiling(change)
+    return spoiling_lists(lambda rows: [row if holds(each, job_id) else each for each in rows])
 
 
 def _elsewhere(job_id: str, other_id: str) -> Spoil:

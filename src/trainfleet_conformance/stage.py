@@ -12,7 +12,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -178,15 +178,12 @@ async def _in_executor(function: Callable[..., Any], *arguments: Any, **_: objec
 @contextmanager
 def _quickened() -> Iterator[None]:
     """Make an exporter fast and repeatable in stepped time."""
-    patches: dict[str, dict[str, Any]] = {
+    with (
         # A task that runs every second would take half of the test's time, mostly without work.
-        "trainfleet_exporter.polling.schedule._EXPIRY_INTERVAL": {"new": 5.0},
+        mock.patch("trainfleet_exporter.polling.schedule._EXPIRY_INTERVAL", 5.0),
         # Use the same jitter in every run.
-        "random.SystemRandom": {"return_value": random.Random(1)},
-        "trainfleet_exporter.transport.aiohttp_transport._tls_context": {"return_value": _TLS},
-        "anyio.to_thread.run_sync": {"new": _in_executor},
-    }
-    with ExitStack() as stack:
-        for name, options in patches.items():
-            stack.enter_context(mock.patch(name, **options))
+        mock.patch("random.SystemRandom", return_value=random.Random(1)),
+        mock.patch("trainfleet_exporter.transport.aiohttp_transport._tls_context", return_value=_TLS),
+        mock.patch("anyio.to_thread.run_sync", _in_executor),
+    ):
         yield
