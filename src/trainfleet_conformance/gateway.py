@@ -7,7 +7,9 @@ transport.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -58,6 +60,7 @@ class Arrival:
     body: bytes = field(repr=False)
     payload: Any = field(default=None, repr=False)
     """The decoded JSON of the true response; None if it is not JSON."""
+    at: float = field(default_factory=time.time)
 
 
 Spoil = Callable[[Arrival, Response], Response | None]
@@ -102,22 +105,23 @@ class _Marking:
 
 
 class Gateway(BaseHTTPMiddleware):
-    """Serves the simulated cloud (ASGI). `spoil` changes responses."""
+    """Serves the simulated cloud (ASGI). `spoil` changes responses; `delay` is the seconds before each of them."""
 
     def __init__(self, cloud: ASGIApp) -> None:
         super().__init__(cloud)
         self.spoil: Spoil | None = None
+        self.delay = 0.0
         self.arrivals: list[Arrival] = []
         self.spoilt = 0
         """The number of changed responses."""
 
     async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
         """Respond to a request."""
-        mark = request.headers.get(_MARK)
-        api, operation, collector = json.loads(mark) if mark else ("", "", "")
+        api, operation, collector = json.loads(request.headers.get(_MARK, '["", "", ""]'))
         body = await request.body()
         arrival = Arrival(api, operation, collector, str(request.url), dict(request.headers), body)
         self.arrivals.append(arrival)
+        await asyncio.sleep(self.delay)
         streamed: Any = await call_next(request)
         content = b"".join([chunk async for chunk in streamed.body_iterator])
         answer = Response(content, streamed.status_code, dict(streamed.headers))

@@ -52,12 +52,8 @@ class PartChecks(ProviderCase):
             before = stage.page(2)
             for odd in _ODD_ROWS:
                 now = stage.page(1, _replaced(job_id, odd))
-                complaints = [
-                    f"{what} with it: {words(key)}"
-                    for what, keys in (("lost", missing(now, before)), ("changed", wrong(now, before)))
-                    for key in keys
-                    if not _is_of(key, job_id) and not key[0].endswith(COUNTS)
-                ]
+                others = (key for key in missing(now, before) + wrong(now, before) if not _is_of(key, job_id))
+                complaints = [f"lost or changed with it: {words(key)}" for key in others if not key[0].endswith(COUNTS)]
                 complaints += [f"{text} for one row" for text in now.complaints]
                 complain(
                     [f"with {odd!r} for the row of {job_id}: {text}" for text in complaints],
@@ -73,11 +69,9 @@ class PartChecks(ProviderCase):
             stage.cloud.forget(job_id)
             now = stage.page(KEPT_POLLS + 2)
         complaints = [f"still there: {words(key)}" for key in now.shown if _is_of(key, job_id)]
-        complaints += [
-            f"gone with it: {words(key)}"
-            for key in missing(now, before)
-            if not _is_of(key, job_id) and key[0].startswith(("trainfleet_job_", "trainfleet_workspace_"))
-        ]
+        others = (key for key in missing(now, before) if not _is_of(key, job_id))
+        kept = ("trainfleet_job_", "trainfleet_workspace_")
+        complaints += [f"gone with it: {words(key)}" for key in others if key[0].startswith(kept)]
         advice = "publish each part again, from what this poll found; look up the missing by their ids"
         complain([*complaints, *now.complaints], advice)
 

@@ -48,7 +48,7 @@ def make_secret(name: str, *, special: bool = True, seed: int = 0) -> str:
 
 
 class Planted:
-    """The secrets of one test, by name."""
+    """The secrets of one test, by name. Those from elsewhere are added to `secrets`."""
 
     def __init__(self, seed: int = 0) -> None:
         self._seed = seed
@@ -57,10 +57,6 @@ class Planted:
     def plant(self, name: str, *, special: bool = True) -> str:
         """Return a new secret, or the same one for a known name."""
         return self.secrets.setdefault(name, make_secret(name, special=special, seed=self._seed))
-
-    def add(self, name: str, text: str) -> None:
-        """Add a secret from elsewhere."""
-        self.secrets[name] = text
 
     def hits(self, outputs: Mapping[str, bytes | str]) -> list[str]:
         """Return the `hits` of these secrets."""

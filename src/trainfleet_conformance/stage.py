@@ -35,8 +35,9 @@ PROVIDER = "kit"
 INTERVAL = 60.0
 KEPT_POLLS = 1
 _GLOBAL = {"poll_interval": f"{INTERVAL:.0f}s", "poll_timeout": "50s", "keep_last_good_polls": KEPT_POLLS}
-_CONCURRENCY, _RELOADED = 8, 7
-"""Calls of an API at a time, at first and after a reload."""
+_LIMITS = {"requests_per_second": 200, "concurrency": 8}
+RELOADED = {"requests_per_second": 3, "concurrency": 2}
+"""The limits of calls after a reload."""
 _WEB = WebSettings(addresses=("127.0.0.1:0",), enable_lifecycle=True)
 LOG = "the log"
 _QUIET = 57.0
@@ -65,7 +66,7 @@ class Stage:
         """Start cloud and exporter. `make` makes the provider's config for a URL of the cloud. Reloads change it."""
         self.listener = Listener(self.gateway)
         load = partial(_load, folder / "config.yaml", platform, make(self.listener.url))
-        self.daemon = Daemon(load(_CONCURRENCY), {platform.name: platform}, _WEB, load=lambda: load(_RELOADED))
+        self.daemon = Daemon(load(_LIMITS), {platform.name: platform}, _WEB, load=lambda: load(RELOADED))
         await self.daemon.start()
 
     async def stop(self) -> int:
@@ -139,9 +140,9 @@ def staged(
             runner.run(stage.stop())
 
 
-def _load(path: Path, platform: Platform, provider: Mapping[str, Any], concurrency: int) -> Config:
+def _load(path: Path, platform: Platform, provider: Mapping[str, Any], limits: Mapping[str, int]) -> Config:
     """Write the config file of one provider, and load it as the exporter does."""
-    limits = {"requests_per_second": 200, **provider.get("limits", {}), "concurrency": concurrency}
+    limits = {**provider.get("limits", {}), **limits}
     mine = {"name": PROVIDER, "platform": platform.name, **provider, "limits": limits}
     text = yaml.safe_dump({"global": _GLOBAL, "providers": [mine]}, allow_unicode=True, width=10_000)
     path.write_text(text.replace("$", "$$"), encoding="utf-8")

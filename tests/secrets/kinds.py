@@ -26,7 +26,7 @@ EXTERNAL_ID = PLANTED.plant("external id")
 ID_TOKEN = PLANTED.plant("ID token")
 URI_SECRET = PLANTED.plant("secret in a credentials URI", special=False)
 PASSWORD = catalog.PASSWORD  # the simulated IAM knows one user
-PLANTED.add("password", PASSWORD)
+PLANTED.secrets["password"] = PASSWORD
 PROXY_PASSWORD = PLANTED.plant("proxy password", special=False)
 ROLE_ARN = Sts.role_arn()
 KIND_SECRETS = (KEY_ID, KEY_SECRET, EXTERNAL_ID, ID_TOKEN, URI_SECRET, PASSWORD)
@@ -136,11 +136,11 @@ def with_issued(simulator: Simulator) -> Planted:
     every = Planted()
     every.secrets |= PLANTED.secrets
     for number, key in enumerate(simulator.sts.issued):
-        every.add(f"issued id {number}", key.access_key_id)
-        every.add(f"issued secret {number}", key.access_key_secret)
-        every.add(f"issued token {number}", key.security_token or "none at all")
+        every.secrets[f"issued id {number}"] = key.access_key_id
+        every.secrets[f"issued secret {number}"] = key.access_key_secret
+        every.secrets[f"issued token {number}"] = key.security_token or "none at all"
     for number, theirs in enumerate(simulator.agency.issued):
-        every.add(f"issued key {number}", theirs.access_key_id)
-        every.add(f"issued secret key {number}", theirs.access_key_secret)
-        every.add(f"issued security token {number}", theirs.security_token)
+        every.secrets[f"issued key {number}"] = theirs.access_key_id
+        every.secrets[f"issued secret key {number}"] = theirs.access_key_secret
+        every.secrets[f"issued security token {number}"] = theirs.security_token
     return every

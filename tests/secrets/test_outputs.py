@@ -44,7 +44,7 @@ from trainfleet_simulator.world.nouns import PLANTED_SECRETS
 MISPLACED = PLANTED.plant("a secret in a wrong place", special=False)
 HARD = PLANTED.plant("a hard one in a wrong place")
 for _number, _planted in enumerate(PLANTED_SECRETS):
-    PLANTED.add(f"a secret of a job, {_number}", _planted)
+    PLANTED.secrets[f"a secret of a job, {_number}"] = _planted
 
 PAGES = ("/", "/metrics", "/config", "/-/healthy", "/-/ready", "/-/reload", "/nothing-here", f"/?a={'b' * 8}")
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"

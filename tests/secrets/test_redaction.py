@@ -46,7 +46,7 @@ PLANTED = Planted()
 KEY_ID = PLANTED.plant("access key id", special=False)
 KEY_SECRET = PLANTED.plant("access key secret")
 TOKEN = base64.b64encode(hashlib.sha512(b"planted").digest() * 9).decode()  # with + and /, as real ones are
-PLANTED.add("security token", TOKEN)
+PLANTED.secrets["security token"] = TOKEN
 DEBRIS = "x" * 20_000
 
 
