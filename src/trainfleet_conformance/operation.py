@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import math
 import warnings
 from collections import Counter
 
@@ -67,7 +66,7 @@ class OperationChecks(ProviderCase):
                 f"{collector} calls {operation} {count} times for {4 * self.jobs} jobs, "
                 f"and {few[collector, operation]} times for {self.jobs}"
                 for (collector, operation), count in many.items()
-                if collector in self.good.bulk and count - few[collector, operation] > math.ceil(3 * self.jobs / 2)
+                if collector in self.good.bulk and count - few[collector, operation] > (3 * self.jobs + 1) // 2
             ],
             "ask for all at once (lists, bulk metrics), or use a PerObjectCollector, which is spread and capped",
         )
@@ -111,16 +110,14 @@ class OperationChecks(ProviderCase):
     def test_platform_closing_leaves_nothing_behind(self) -> None:
         """While a call hangs, the exporter stops at once. No connection is open then, and no task runs."""
         for operation in self.faulted_operations:
-            with warnings.catch_warnings():
-                # A client that was never closed warns when Python collects it. This check reports it in words.
-                warnings.simplefilter("ignore", ResourceWarning)
-                with self.stage() as stage:
-                    stage.polls(1)
-                    stage.begin_poll(only(operation, HANG.make))
-                    began = stage.loop.time()
-                    standing = stage.run(stage.stop())
-                    took, left = stage.loop.time() - began, len(asyncio.all_tasks(stage.loop))
-                    gc.collect()
+            # A client that was never closed warns when Python collects it. This check reports it in words.
+            with warnings.catch_warnings(action="ignore", category=ResourceWarning), self.stage() as stage:
+                stage.polls(1)
+                stage.begin_poll(only(operation, HANG.make))
+                began = stage.loop.time()
+                standing = stage.run(stage.stop())
+                took, left = stage.loop.time() - began, len(asyncio.all_tasks(stage.loop))
+                gc.collect()
             complain(
                 [f"it took {took:.1f} s to stop while {operation} hung"] * (took > _SOON),
                 "let asyncio.CancelledError pass: catch CloudError, never BaseException; await nothing in finally",
@@ -164,9 +161,8 @@ class OperationChecks(ProviderCase):
             exporter = stage.daemon.exporter
             objects = [exporter.config, redacted(exporter.config)]
             for provider in exporter.providers:
-                identity = provider.identity
-                objects += [provider, identity, identity.origin, provider.endpoints, provider.facts, provider.name]
-                objects += [*getattr(provider, "__dict__", {}).values(), *provider.collectors]
+                objects += [provider, provider.identity, provider.identity.origin, provider.endpoints, provider.facts]
+                objects += [provider.name, *getattr(provider, "__dict__", {}).values(), *provider.collectors]
             for runner in exporter.runners:
                 objects += [*runner.errors, runner.state.error]
             said = "\n".join(f"{each!s} {each!r}" for each in objects)

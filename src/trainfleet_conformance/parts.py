@@ -76,14 +76,18 @@ class PartChecks(ProviderCase):
         complain([*complaints, *now.complaints], advice)
 
     def test_part_how_a_job_ends_is_shown_and_counted(self) -> None:
-        """A job ends in each final state, and the cloud at first rejects calls about these jobs.
+        """A job ends in each final state and each workspace, and the cloud at first rejects calls about these jobs.
 
         The page shows the live jobs now, and the ended jobs later. It counts each ended job once.
         """
         word_of = {status: word for word, status in reversed([*self.statuses.items()]) if status in FINISHED}
         truth = self.good.truth
         running = sorted(truth, key=lambda job_id: (self.statuses[truth[job_id]] is not Status.RUNNING, job_id))
-        ends = dict(zip(running, word_of, strict=False))
+        homes = {labels["job_id"]: labels["workspace_id"] for labels, _ in self.good.page.of("trainfleet_job_info")}
+        first = {homes[job_id]: job_id for job_id in reversed(running)}
+        running.sort(key=lambda job_id: job_id not in first.values())
+        count = max(len(first), len(word_of))
+        ends = dict(zip(running[:count], [*word_of] * len(first), strict=False))
         with self.stage() as stage:
             before = stage.page(2)
             for job_id, status in ends.items():
@@ -95,10 +99,11 @@ class PartChecks(ProviderCase):
         complaints = [*not_shown_as(now, shown_live), *miscounted(now, live, {*live.values(), *truth.values()})]
         complaints += ["no error is counted"] * (stage.gateway.spoilt > 0 and now.total(ERRORS) <= before.total(ERRORS))
         complaints += [f"{text} afterwards" for text in not_shown_as(after, shown_live | ends)]
-        for status in word_of:
-            more = after.total(ENDED, status=str(status)) - before.total(ENDED, status=str(status))
-            if more != (ended := Counter(ends.values())[status]):
-                complaints.append(f"{more:.0f} more jobs are counted as {status}, where {ended} ended so")
+        for home, status in ((home, status) for home in first for status in word_of):
+            labels = {"workspace_id": home, "status": str(status)}
+            more = after.total(ENDED, **labels) - before.total(ENDED, **labels)
+            if more != (ended := sum(homes[job_id] == home and end is status for job_id, end in ends.items())):
+                complaints.append(f"{more:.0f} more jobs are counted as {status} in {home!r}, where {ended} ended so")
         complain(
             [*complaints, *after.complaints],
             "look up each id of `read.pending` in the second function of `poll_jobs`. Catch CloudError around each "

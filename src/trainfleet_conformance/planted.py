@@ -32,13 +32,13 @@ _SIGNATURE = re.compile(r".*Signature=([0-9a-fA-F]{16,}).*|\w+ (\S{8,})")
 """The proof in an Authorization header. The rest of a signed one is names of headers and the id of a key."""
 
 
-def make_secret(name: str, *, special: bool = True, seed: int = 0) -> str:
-    """Make a secret of about 40 characters, the same for the same name and seed; with `special`, it needs escapes.
+def make_secret(name: str, *, special: bool = True) -> str:
+    """Make a secret of about 40 characters, the same for the same name; with `special`, it needs escapes.
 
     It begins and ends with letters and digits, which no parser trims and no escape changes. No two special characters
     are adjacent, so the secret never has `${`.
     """
-    source = random.Random(hashlib.sha256(f"{seed}/{name}".encode()).digest())
+    source = random.Random(hashlib.sha256(name.encode()).digest())
 
     def run(length: int) -> str:
         return "".join(source.choice(ALPHABET) for _ in range(length))
@@ -50,13 +50,12 @@ def make_secret(name: str, *, special: bool = True, seed: int = 0) -> str:
 class Planted:
     """The secrets of one test, by name. Those from elsewhere are added to `secrets`."""
 
-    def __init__(self, seed: int = 0) -> None:
-        self._seed = seed
+    def __init__(self) -> None:
         self.secrets: dict[str, str] = {}
 
     def plant(self, name: str, *, special: bool = True) -> str:
         """Return a new secret, or the same one for a known name."""
-        return self.secrets.setdefault(name, make_secret(name, special=special, seed=self._seed))
+        return self.secrets.setdefault(name, make_secret(name, special=special))
 
     def hits(self, outputs: Mapping[str, bytes | str]) -> list[str]:
         """Return the `hits` of these secrets."""

@@ -142,8 +142,7 @@ def staged(
 
 def _load(path: Path, platform: Platform, provider: Mapping[str, Any], limits: Mapping[str, int]) -> Config:
     """Write the config file of one provider, and load it as the exporter does."""
-    limits = {**provider.get("limits", {}), **limits}
-    mine = {"name": PROVIDER, "platform": platform.name, **provider, "limits": limits}
+    mine = {"name": PROVIDER, "platform": platform.name, **provider, "limits": {**provider.get("limits", {}), **limits}}
     text = yaml.safe_dump({"global": _GLOBAL, "providers": [mine]}, allow_unicode=True, width=10_000)
     path.write_text(text.replace("$", "$$"), encoding="utf-8")
     return load_config(path, environ={}, platforms={platform.name: platform.config})
