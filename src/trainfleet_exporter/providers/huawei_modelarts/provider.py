@@ -7,12 +7,12 @@ from trainfleet_exporter.fleet.sources import JobSources
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import ProviderFacts, Status
 from trainfleet_exporter.polling import Collector
-from trainfleet_exporter.providers.history import Past
 from trainfleet_exporter.providers.huawei_modelarts.client import NAMES, PERMISSIONS, Api
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.credentials import KEPT
 from trainfleet_exporter.providers.huawei_modelarts.jobs import STATES, Jobs
 from trainfleet_exporter.providers.huawei_modelarts.nodes import Nodes
+from trainfleet_exporter.providers.huawei_modelarts.past import ModelArtsPast
 from trainfleet_exporter.providers.huawei_modelarts.pools import Pools
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import SOURCE as TASK_METRICS
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import collector_of_task_metrics
@@ -64,17 +64,11 @@ class HuaweiModelArts:
         await self._api.aclose()
 
 
-def _past(config: HuaweiModelArtsConfig, context: BuildContext) -> Past:
-    from trainfleet_exporter.providers.huawei_modelarts.past import ModelArtsPast  # noqa: PLC0415 - not the daemon's
-
-    return ModelArtsPast(config, context)
-
-
 PLATFORM = Platform(
     name="huawei_modelarts",
     config=HuaweiModelArtsConfig,
     build=HuaweiModelArts,
     permissions=PERMISSIONS,
     kept={NAMES: 3600.0, **KEPT},
-    past=_past,
+    past=ModelArtsPast,
 )

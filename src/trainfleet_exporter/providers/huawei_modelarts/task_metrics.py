@@ -127,9 +127,15 @@ class Found:
         there are more than there should be."""
         if all(family.is_ratio for family in self.targets):
             return set()
-        keys = {(key, int(time) if dated else 0) for key, time, _ in self.readings if key[0] in jobs}
+        # Of an unknown number of cards, it is the pods that must be there.
+        by_pods = {job_id for job_id, each in jobs.items() if each.counts[self.level] is None}
+        all_keys = (
+            (key[:2] if key[0] in by_pods else key, int(time) if dated else 0) for key, time, _ in self.readings
+        )
+        keys = {each for each in all_keys if each[0][0] in jobs}
+        wanted = {job_id: each.counts["pod" if job_id in by_pods else self.level] for job_id, each in jobs.items()}
         parts = Counter((key[:1], at) for key, at in keys)
-        found = {each for each, number in parts.items() if number != jobs[each[0][0]].counts[self.level]}
+        found = {each for each, number in parts.items() if number != wanted[each[0][0]]}
         by_pod = Counter((key[:2], at) for key, at in keys if len(key) > 2 and (key[:1], at) in found)
         return found | {each for each, number in by_pod.items() if number != jobs[each[0][0]].cards_each}
 

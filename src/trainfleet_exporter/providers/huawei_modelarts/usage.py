@@ -203,15 +203,12 @@ async def query_rows(api: Api, promql: str, within: Range | None, *, deadline: f
         operation, path, kind, limits = RANGE, "query_range", "matrix", HISTORY
         start = seconds_after(within.start, MINUTE)
         parameters |= {"start": str(start), "end": str(within.end - 1), "step": str(MINUTE)}  # both are included
-    options: Mapping[str, Any] = {"method": "POST", "limits": limits, "no_data": _is_empty}
+    options: dict[str, Any] = {"method": "POST", "limits": limits}
+    options["no_data"] = lambda answer: answer.data is not None and answer.data.result in ([], None)
     data = (await api.aom(operation, path, QueryAnswer, parameters, deadline=deadline, **options)).data
     if data is None or data.result_type != kind or isinstance(data.result, UnsetType):
         raise BadAnswer(f"the answer is not a {kind}", operation=operation)
     return (decode_value(row, Series) for row in data.result or ())
-
-
-def _is_empty(answer: QueryAnswer) -> bool:
-    return answer.data is not None and answer.data.result in ([], None)
 
 
 def is_refusal(error: CloudError) -> bool:
