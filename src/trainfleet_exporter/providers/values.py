@@ -92,7 +92,7 @@ def quantity(value: str | float | None) -> float | None:
     return amount(found)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _parse_quantity(text: str) -> float | None:
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
