@@ -270,17 +270,19 @@ class _Search(Executor):
         names = ("AWS_CONFIG_FILE", "config"), ("AWS_SHARED_CREDENTIALS_FILE", "credentials")
         files = [env.file(variable, ".aws", file) for variable, file in names]
         whose = self._origin = f"{PROFILE}{show(name)} of {' or '.join(file.shown for file in files)}"
-        [file._replace(is_named=False).read(parse_ini, "an INI file") for file in files]  # botocore ignores bad ones
+        for file in files:  # botocore ignores bad ones
+            file._replace(is_named=False).read(parse_ini, "an INI file")
         if name not in (profiles := session.full_config["profiles"]) and chosen is not None:
             raise AccessDenied("there is no such profile")
         says = [key for key in profiles.get(name, ()) if key.startswith(_SAYS)]
         self._keys_said = f" ({', '.join(says)})" if says else ""
         for link in self._links(session):
             method, self._origin = link.METHOD, whose
-            if method in ("container-role", "iam-role"):
-                if says or chosen is not None:
-                    raise AccessDenied("its keys are not enough" if says else "it has no keys")
-                [file.read(str, "an INI file") for file in files]  # one that the environment names must exist
+            is_machine = method in ("container-role", "iam-role")
+            if is_machine and (says or chosen is not None):
+                raise AccessDenied("its keys are not enough" if says else "it has no keys")
+            for file in files if is_machine else ():  # one that the environment names must exist
+                file.read(str, "an INI file")
             if method == "login" and "login_session" in says:
                 raise AccessDenied("a login needs a person; use sso_session")
             self._origin = _FOUND.get(method, whose)

@@ -296,8 +296,7 @@ class Pools:
             raise BadAnswer("the answer has no instance groups", operation="DescribeCluster")
         groups = [*(cluster.instance_groups or ()), *(cluster.restricted_instance_groups or ())]
         nodes = {row.instance_id: row for row in rows if row is not None and row.instance_id}.values()
-        part.dropped("malformed", sum(row is None or not row.instance_id for row in rows))
-        part.dropped("malformed", groups.count(None))
+        part.dropped("malformed", sum(row is None or not row.instance_id for row in rows) + groups.count(None))
         listed = [(each, self._plans.get(each.training_plan_arn or "", NO_PLAN)) for each in groups if each is not None]
         found = [group_pool(name, one, nodes, plan) for one, plan in listed]
         shown, _ = distinct(part, found, lambda pair: pair[0].pool_id)
@@ -307,16 +306,15 @@ class Pools:
         await part.publish([each for pair in shown.values() for each in pair])
 
     async def _read_nodes(self, poll: Poll, part: Part) -> None:
-        groups = self._groups.get(part.key, {})
-        rows = await self._list_nodes(part)
+        rows, groups = await self._list_nodes(part), self._groups.get(part.key, {})
         found = [None if row is None else cluster_node(part.key, row, groups) for row in rows]
         shown, _ = distinct(part, found, lambda node: node.node_name)
         self._types.count(poll, [node.node_type for node in shown.values()])
         await part.publish(list(shown.values()))
 
     async def _list_nodes(self, part: Part) -> list[ClusterNode | None]:
-        options: Any = {"deadline": part.deadline, "ClusterName": part.key}
-        return await self._calls.whole_list("ListClusterNodes", ClusterNodes, **options)
+        deadline = part.deadline
+        return await self._calls.whole_list("ListClusterNodes", ClusterNodes, deadline=deadline, ClusterName=part.key)
 
     async def _list_if_served(
         self, operation: str, into: Any, of: Part | Poll, what: str, deadline: float
