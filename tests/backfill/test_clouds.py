@@ -38,7 +38,7 @@ from trainfleet_exporter.providers.history import DAY, Life, Range
 from trainfleet_exporter.providers.huawei_modelarts import jobs as modelarts_jobs
 from trainfleet_exporter.providers.huawei_modelarts import past as modelarts
 from trainfleet_exporter.providers.huawei_modelarts import usage as modelarts_usage
-from trainfleet_exporter.providers.huawei_modelarts.client import Api
+from trainfleet_exporter.providers.huawei_modelarts.api import Api
 from trainfleet_exporter.providers.huawei_modelarts.metrics import Query, plans
 from trainfleet_exporter.transport import Transport
 from trainfleet_simulator import Fault

@@ -1,4 +1,4 @@
-"""The APIs of Huawei Cloud: addresses, signatures, the project of calls, and the meaning of responses.
+"""The APIs of Huawei Cloud: clients, signatures, the project of calls, the meaning of responses, and permissions.
 
 Calls are signed with an access key, or they have an IAM token. Their project is the one in the config, else that of the
 credential, else the one that IAM has for the region's name.
@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 from msgspec import Struct
 
+from trainfleet_exporter.config import ProviderConfig
 from trainfleet_exporter.errors import (
     AccessDenied,
     BadAnswer,
@@ -29,13 +30,29 @@ from trainfleet_exporter.errors import (
     Throttled,
 )
 from trainfleet_exporter.providers.canonical import canonical_query, canonical_request, hmac_sha256, sha256
+from trainfleet_exporter.providers.huawei_modelarts.metrics import DEFAULT_INSTANCE
 from trainfleet_exporter.providers.judging import ServerClock, SignedDialect, error_of, kind_of
+from trainfleet_exporter.providers.key_search import KeyHttp
 from trainfleet_exporter.providers.keys import BackOff, Credential, Keys
+from trainfleet_exporter.providers.registry import BuildContext, open_transport
 from trainfleet_exporter.transport import ApiClient, Call, HttpAnswer, SignedRequest
 from trainfleet_exporter.transport.json_fields import mapping, number, printable, text
 
-# Endpoints.
-
+T = TypeVar("T")
+QUERY = "ListInstantQueryAomPromPost"
+RANGE = "ListRangeQueryAomPromPost"
+NAMES = "ListLabelValuesAomPromGet"
+PERMISSIONS = {
+    **dict.fromkeys(("ListTrainingJobs", "ListTrainingJobsV1"), "modelarts:trainJob:list"),
+    "ListWorkspaces": "modelarts:workspace:list",
+    "ShowTrainingJobMetrics": "modelarts:trainJob:get",
+    "ShowTrainingQuotas": "modelarts:trainJob:getQuotas",
+    "ListPools": "modelarts:pool:list",
+    "ShowPoolMonitor": "modelarts:pool:get",
+    "ListTrainingJobVersions": "modelarts:trainJobVersion:list",
+    "ListLogFileNames": "modelarts:trainJobLog:list",
+    **dict.fromkeys((QUERY, RANGE, NAMES), "aom:metric:list"),
+}
 _DOMAINS = {"eu-west-101": "myhuaweicloud.eu"}
 """By region that is not in the common domain, its own."""
 
@@ -45,19 +62,80 @@ def public_endpoint(api: str, region: str) -> str:
     return f"https://{api}.{region}.{_DOMAINS.get(region, 'myhuaweicloud.com')}"
 
 
+class Api:
+    """The clients of one project. Every call raises CloudError, and ends by its deadline (loop time).
+
+    `aom` is the Prometheus instance of AOM; empty if AOM is not asked.
+    """
+
+    def __init__(
+        self, config: ProviderConfig, context: BuildContext, open_identity: Callable[[KeyHttp], Identity], *, aom: str
+    ) -> None:
+        self._transport = open_transport(config, context)
+        dialects = {"modelarts": HuaweiDialect, "iam": HuaweiDialect} | ({"aom": AomDialect} if aom else {})
+        self.endpoints: Mapping[str, str] = {api: config.endpoint(api) for api in dialects}
+        self._key_http = KeyHttp(self._transport, context, config.endpoint, self.endpoints)
+        self.identity = open_identity(self._key_http)
+        self._clients = {
+            api: self._transport.client(self.endpoints[api], dialect(api, self.identity, context.clock))
+            for api, dialect in dialects.items()
+        }
+        self.identity.use(self._clients["iam"])
+        self._served: set[str] = set()
+        """Operations that were answered."""
+        self._aom = "" if aom == DEFAULT_INSTANCE else f"{segment(aom)}/"
+
+    async def get(
+        self,
+        operation: str,
+        path: str,
+        into: type[T],
+        query: Mapping[str, str] | None = None,
+        *,
+        deadline: float,
+        version: int = 2,
+        unserved: T | None = None,
+        **options: Any,
+    ) -> T:
+        """Make a call to ModelArts, with a path in the project. `options` are those of Call.
+
+        `unserved` is returned if the region does not serve the operation: it answers 404, and has never answered else.
+        """
+        path = f"/v{version}/{await self._project(deadline)}/{path}"
+        call = Call(operation=operation, path=path, query=query or {}, **options)
+        try:
+            answer = await self._clients["modelarts"].call(call, into, deadline=deadline)
+        except (RequestRefused, NotFound) as error:
+            if unserved is None or error.status != 404 or operation in self._served:
+                raise
+            return unserved
+        self._served.add(operation)
+        return answer
+
+    async def aom(
+        self, operation: str, path: str, into: type[T], query: Mapping[str, str], *, deadline: float, **options: Any
+    ) -> T:
+        """Make a call to AOM's Prometheus API. Parameters are in the URL, also with POST, whose body is empty."""
+        path = f"/v1/{await self._project(deadline)}/{self._aom}aom/api/v1/{path}"
+        call = Call(operation=operation, path=path, query=query, **options)
+        return await self._clients["aom"].call(call, into, deadline=deadline)
+
+    async def _project(self, deadline: float) -> str:
+        return segment(await self.identity.project(deadline))
+
+    async def aclose(self) -> None:
+        await self._key_http.aclose()
+        await self._transport.aclose()
+
+
+def segment(any_id: str) -> str:
+    """An id as a part of a path. Ids are opaque and come from the cloud: none may reach the path as it is."""
+    return quote(any_id, safe="", errors="replace")
+
+
 # Signatures.
 
 ALGORITHM = "SDK-HMAC-SHA256"
-
-
-def canonical_path(path: str) -> str:
-    """The path as it is signed: with a slash at its end that is not sent, and each character encoded in one way."""
-    return quote(unquote(path), safe="/").removesuffix("/") + "/"
-
-
-def string_to_sign(request_hash: str, date: str) -> str:
-    """The string to sign for the hash of a canonical request; `date` as it is sent."""
-    return f"{ALGORITHM}\n{date}\n{request_hash}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +147,11 @@ class Token(Keys):
 
     def parts(self) -> tuple[str, ...]:
         return (self.security_token or "",)
+
+
+def canonical_path(path: str) -> str:
+    """The path as it is signed: with a slash at its end that is not sent, and each character encoded in one way."""
+    return quote(unquote(path), safe="/").removesuffix("/") + "/"
 
 
 def sign(keys: Keys, call: Call, host: str, *, project_id: str, now: float) -> SignedRequest:
@@ -87,7 +170,7 @@ def sign(keys: Keys, call: Call, host: str, *, project_id: str, now: float) -> S
     request_hash = sha256(
         canonical_request(method=call.method, path=path, query=query, headers=headers, body_sha256=body_sha256)
     )
-    signature = hmac_sha256(keys.access_key_secret, string_to_sign(request_hash, date))
+    signature = hmac_sha256(keys.access_key_secret, f"{ALGORITHM}\n{date}\n{request_hash}")
     names = ";".join(sorted(headers))
     headers["Authorization"] = f"{ALGORITHM} Access={keys.access_key_id}, SignedHeaders={names}, Signature={signature}"
     return SignedRequest(call.method, target, headers, call.body, keys.quotable(), (signature, request_hash))
@@ -97,8 +180,6 @@ def sign(keys: Keys, call: Call, host: str, *, project_id: str, now: float) -> S
 
 
 class Project(Struct, gc=False):
-    """A project of the account."""
-
     id: str | None = None
 
 
@@ -175,6 +256,8 @@ _RATE_LIMIT = re.compile(r"limit: ?(\d{1,9}), ?time: ?(\d{1,9}) ?(second|minute|
 _UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 _ACCESS_KEY = re.compile(r"\b((?i:ak))\s+[A-Z0-9]{16,}")
 """The gateway names the key that it does not know."""
+_PASSING = ("timeout", "unavailable", "internal", "canceled")
+"""Kinds of AOM's errors that are the service's own trouble."""
 
 
 class HuaweiDialect(SignedDialect):
@@ -185,24 +268,23 @@ class HuaweiDialect(SignedDialect):
         self._identity = identity
 
     def sign(self, call: Call, host: str) -> SignedRequest:
-        """Sign one attempt, or let it carry the token."""
         keys = self.credential.current()
         self.is_dated = not isinstance(keys, Token)
         return sign(keys, call, host, project_id=self._identity.project_id, now=self.now())
 
     def meaning(self, answer: HttpAnswer) -> CloudError | None:
-        """None for a good answer; else what went wrong."""
         return judge(answer)
 
     def blames_credential(self, error: AccessDenied) -> bool:
-        """Return whether the rejection is about the credential."""
         return error.status == 401 or _OF_KEYS.fullmatch(error.code) is not None
 
 
 def judge(answer: HttpAnswer) -> CloudError | None:
     """None for a good answer; else what went wrong, by its HTTP status, or its code where that says more."""
     payload = answer.payload if isinstance(answer.payload, dict) else {}
-    code, message = _code_and_message(payload)
+    code = printable(_first_text(payload, "error_code", "errorCode", "code"), 80)
+    message = _first_text(payload, "error_msg", "error_message", "errorMsg", "message")
+    message = printable(_ACCESS_KEY.sub(r"\1 <secret>", message), 300)
     if 200 <= answer.status < 300 and payload.get("is_success") is False:  # v1 says so even with 200
         return RequestRefused(message or "the service says that it failed", status=answer.status, code=code)
     kind = kind_of(answer.status)
@@ -231,19 +313,10 @@ def _pace(message: str) -> float | None:
     return int(match[1]) / (int(match[2]) * _UNITS[match[3]])
 
 
-def _code_and_message(payload: Mapping[str, Any]) -> tuple[str, str]:
-    """Code and message of an error body, in any of the forms that ModelArts, the gateway and IAM have for it."""
-    inner = mapping(payload, "error")
-    code = text(payload, "error_code") or text(payload, "errorCode") or text(payload, "code") or text(inner, "code")
-    message = ""
-    for fields in (payload, inner):
-        for key in ("error_msg", "error_message", "errorMsg", "message"):
-            message = message or text(fields, key)
-    return printable(code, 80), printable(_ACCESS_KEY.sub(r"\1 <secret>", message), 300)
-
-
-_PASSING = ("timeout", "unavailable", "internal", "canceled")
-"""Kinds of errors that are the service's own trouble."""
+def _first_text(payload: Mapping[str, Any], *names: str) -> str:
+    """The first of these texts in an error body. IAM has them in `error`, or as the others have them."""
+    found = (text(part, name) for part in (payload, mapping(payload, "error")) for name in names)
+    return next(filter(None, found), "")
 
 
 class AomDialect(HuaweiDialect):

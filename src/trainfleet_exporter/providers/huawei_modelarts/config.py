@@ -12,10 +12,11 @@ from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.kinds import CountFrom0, Duration, Endpoint, Region, Text
 from trainfleet_exporter.config.schema import OptionalCollector, ProviderConfig, SlowCollector
 from trainfleet_exporter.fleet.chosen_metrics import ChosenMetrics, ProfiledUsage
-from trainfleet_exporter.providers.huawei_modelarts.api import public_endpoint
-from trainfleet_exporter.providers.huawei_modelarts.credentials import Credentials, load
+from trainfleet_exporter.providers.huawei_modelarts.api import Api, Identity, public_endpoint
+from trainfleet_exporter.providers.huawei_modelarts.credentials import Credentials, load, open_identity
 from trainfleet_exporter.providers.huawei_modelarts.metrics import DEFAULT_INSTANCE, FAMILIES, UNITS
-from trainfleet_exporter.providers.key_search import checked
+from trainfleet_exporter.providers.key_search import KeyHttp, checked
+from trainfleet_exporter.providers.registry import BuildContext
 
 _REGIONS = (
     *(f"cn-north-{number}" for number in (1, 2, 4, 9, 11, 12)),
@@ -154,6 +155,14 @@ class HuaweiModelArtsConfig(ProviderConfig):
     """Credentials. Default: the default chain of the vendor."""
     endpoints: Endpoints = Endpoints()
     collectors: Collectors = Collectors()
+
+    def open_api(self, context: BuildContext) -> Api:
+        usage = self.collectors.usage
+        return Api(self, context, self._open_identity, aom=usage.aom_instance if usage.asks_aom else "")
+
+    def _open_identity(self, http: KeyHttp) -> Identity:
+        place = {"region": self.region, "project_id": self.project_id or ""}
+        return open_identity(self.name, self.credentials, http, self.variables, **place)
 
     def public_endpoint(self, api: str) -> str:
         return public_endpoint(api, self.region)

@@ -41,7 +41,7 @@ from trainfleet_exporter.model import (
     Workspace,
 )
 from trainfleet_exporter.polling import FairQueue, Part, Poll
-from trainfleet_exporter.providers.huawei_modelarts.client import Api
+from trainfleet_exporter.providers.huawei_modelarts.api import Api
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.history import WAITING, JobStatus, RunningRecord, records
 from trainfleet_exporter.providers.values import amount, gibibytes, number, unix_time, whole

@@ -20,7 +20,7 @@ from trainfleet_exporter.fleet.lists import Page, distinct, pages_by_token, read
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Accelerators, MaintenanceState, Node, NodeMaintenance, PoolStatus
 from trainfleet_exporter.polling import FairQueue, Part, Poll
-from trainfleet_exporter.providers.huawei_modelarts.client import Api, segment
+from trainfleet_exporter.providers.huawei_modelarts.api import Api, segment
 from trainfleet_exporter.providers.huawei_modelarts.jobs import JOBS_PAGE, LIVE, Jobs, search_jobs, tasks
 from trainfleet_exporter.providers.huawei_modelarts.pools import Amounts, Items, Lists, Object, Pools, devices
 from trainfleet_exporter.providers.values import POOL_STATUS, quantity, utc_time, whole

@@ -23,7 +23,6 @@ from trainfleet_exporter.model import FINISHED, Job, Status
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.history import DAY, MINUTE, Life, Past, PastCall, Range, Spell, Track, seconds_after
 from trainfleet_exporter.providers.huawei_modelarts import usage
-from trainfleet_exporter.providers.huawei_modelarts.client import Api
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.history import JobStatus, records
 from trainfleet_exporter.providers.huawei_modelarts.jobs import (
@@ -61,7 +60,7 @@ class ModelArtsPast(Past):
     def __init__(self, config: HuaweiModelArtsConfig, context: BuildContext) -> None:
         super().__init__()
         self._config, self._usage, self._metrics = config, config.collectors.usage, context.settings.metrics
-        self._api = Api(config, context)
+        self._api = config.open_api(context)
         self._workspaces: Sequence[str] = ()
         self._plans: Sequence[Plan] = ()
         """The queries of AOM; none if it has nothing."""

@@ -37,7 +37,7 @@ from trainfleet_exporter.model import (
     Status,
 )
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
-from trainfleet_exporter.providers.huawei_modelarts.client import Api, segment
+from trainfleet_exporter.providers.huawei_modelarts.api import Api, segment
 from trainfleet_exporter.providers.huawei_modelarts.jobs import JOB_STATUS, accelerator_kind
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import kind_of
 from trainfleet_exporter.providers.values import POOL_STATUS, amount, number, quantity, unix_time, whole

@@ -7,7 +7,7 @@ from trainfleet_exporter.fleet.sources import JobSources
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import ProviderFacts, Status
 from trainfleet_exporter.polling import Collector
-from trainfleet_exporter.providers.huawei_modelarts.client import NAMES, PERMISSIONS, Api
+from trainfleet_exporter.providers.huawei_modelarts.api import NAMES, PERMISSIONS
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.credentials import KEPT
 from trainfleet_exporter.providers.huawei_modelarts.jobs import STATES, Jobs
@@ -30,7 +30,7 @@ class HuaweiModelArts:
 
     def __init__(self, config: HuaweiModelArtsConfig, context: BuildContext) -> None:
         self.name = config.name
-        self._api = Api(config, context)
+        self._api = config.open_api(context)
         self.identity, self.endpoints = self._api.identity, self._api.endpoints
         self._config = config
         fleet = Workspaces(config, context, STATES)

@@ -27,7 +27,7 @@ from trainfleet_exporter.fleet.usage import Column, Key, NewestReadings, Reading
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Accelerator, Job, UsageSource
 from trainfleet_exporter.polling import Part
-from trainfleet_exporter.providers.huawei_modelarts.client import Api, segment
+from trainfleet_exporter.providers.huawei_modelarts.api import Api, segment
 from trainfleet_exporter.providers.huawei_modelarts.config import Usage as UsageConfig
 from trainfleet_exporter.providers.huawei_modelarts.jobs import role_of
 from trainfleet_exporter.providers.values import amount

@@ -33,7 +33,7 @@ from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Accelerator, Job, UsageSource
 from trainfleet_exporter.polling import FairQueue, Part, Poll
 from trainfleet_exporter.providers.history import MINUTE, Range, seconds_after
-from trainfleet_exporter.providers.huawei_modelarts.client import NAMES, QUERY, RANGE, Api
+from trainfleet_exporter.providers.huawei_modelarts.api import NAMES, QUERY, RANGE, Api
 from trainfleet_exporter.providers.huawei_modelarts.config import Usage as UsageConfig
 from trainfleet_exporter.providers.huawei_modelarts.metrics import ACCELERATORS, Plan, plans
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import Found, JobParts

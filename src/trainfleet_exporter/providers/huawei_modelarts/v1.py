@@ -25,7 +25,7 @@ from trainfleet_exporter.fleet.usage import count
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import FINISHED, Accelerators, Job, JobCount, Pod, Status
 from trainfleet_exporter.polling import Part, PerObjectCollector, Poll
-from trainfleet_exporter.providers.huawei_modelarts.client import Api, segment
+from trainfleet_exporter.providers.huawei_modelarts.api import Api, segment
 from trainfleet_exporter.providers.huawei_modelarts.jobs import LONGEST_WINDOW, PartInfo, accelerator_kind, seconds
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import ArrayReadings, JobParts, Metrics
 from trainfleet_exporter.providers.values import amount, number, unix_time, whole
