@@ -17,10 +17,10 @@ _MODULES = {
     "config.": ("schema", "kinds", "secrets"),
     "families.": ("family", "usage"),
     "fleet.": (
-        *("chosen_metrics", "collectors", "jobs", "lists", "sources", "workspaces", "usage", "past", "history"),
-        *("histories", "quantities"),
+        *("chosen_metrics", "collectors", "jobs", "lists", "sources", "workspaces", "usage", "past", "histories"),
+        "quantities",
     ),
-    "providers.": ("registry", "history", "values", "canonical", "key_search", "judging", "keys"),
+    "providers.": ("registry", "past", "values", "canonical", "key_search", "judging", "keys"),
 }
 PUBLIC = tuple(f"trainfleet_exporter.{package}{name}" for package, names in _MODULES.items() for name in names)
 """The modules by name. The docstring of each says what it is for."""

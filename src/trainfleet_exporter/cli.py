@@ -339,7 +339,7 @@ def backfill(options: Options, signals: Signals) -> int:
     """
     from trainfleet_exporter.backfill import command  # noqa: PLC0415 - likewise
     from trainfleet_exporter.backfill.work import Flags  # noqa: PLC0415
-    from trainfleet_exporter.providers.history import Range  # noqa: PLC0415
+    from trainfleet_exporter.providers.past import Range  # noqa: PLC0415
 
     config, platforms = _load(options), installed_platforms()
     flags = Flags(

@@ -45,7 +45,7 @@ def _cloud(name: str) -> tuple[str, ...]:
 
 _EXPORTER = "src/trainfleet_exporter"
 _ENGINES = (
-    *("canonical", "collectors", "credentials", "history", "jobs", "judging", "key_search", "keys", "registry"),
+    *("canonical", "collectors", "credentials", "past", "jobs", "judging", "key_search", "keys", "registry"),
     *("transport_factory", "usage", "values"),
 )
 _REST = ("__init__", "model", "errors", "registry", "testing", "py.typed", "clouds/__init__")

@@ -15,7 +15,7 @@ from tests.support.configs import loaded, written
 from trainfleet_exporter.backfill.command import backfill
 from trainfleet_exporter.backfill.work import Flags, Outcome
 from trainfleet_exporter.config import Config
-from trainfleet_exporter.providers.history import DAY, Range
+from trainfleet_exporter.providers.past import DAY, Range
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.world.jobs import Job

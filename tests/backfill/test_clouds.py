@@ -34,12 +34,12 @@ from trainfleet_exporter.providers.alibaba_pai.jobs import JobRow
 from trainfleet_exporter.providers.alibaba_pai.metrics import JOB_FAMILIES, MetricMeta, feeds
 from trainfleet_exporter.providers.alibaba_pai.usage import quota_of, readings
 from trainfleet_exporter.providers.aws_sagemaker import jobs as sagemaker
-from trainfleet_exporter.providers.history import DAY, Life, Range
 from trainfleet_exporter.providers.huawei_modelarts import jobs as modelarts_jobs
 from trainfleet_exporter.providers.huawei_modelarts import past as modelarts
 from trainfleet_exporter.providers.huawei_modelarts import usage as modelarts_usage
 from trainfleet_exporter.providers.huawei_modelarts.api import Api
 from trainfleet_exporter.providers.huawei_modelarts.metrics import Query, plans
+from trainfleet_exporter.providers.past import DAY, Life, Range
 from trainfleet_exporter.transport import Transport
 from trainfleet_simulator import Fault
 from trainfleet_simulator.modelarts import aom

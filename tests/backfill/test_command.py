@@ -11,7 +11,7 @@ from tests.support.configs import loaded, written
 from trainfleet_exporter import cli
 from trainfleet_exporter.backfill.command import fault_in
 from trainfleet_exporter.backfill.work import Flags
-from trainfleet_exporter.providers.history import Range
+from trainfleet_exporter.providers.past import Range
 from trainfleet_exporter.providers.registry import Platform, installed_platforms
 
 CONFIG = """\

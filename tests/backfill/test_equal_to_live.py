@@ -17,7 +17,7 @@ from tests.deploy.history_server import create_blocks, prometheus_on
 from tests.support.clock import run_stepped
 from trainfleet_conformance.page import Key, check
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
-from trainfleet_exporter.providers.history import DAY, Range
+from trainfleet_exporter.providers.past import DAY, Range
 from trainfleet_exporter.providers.registry import installed_platforms
 
 INSTANTS = [MIDNIGHT + 5400 + 20_400 * number for number in range(12)]

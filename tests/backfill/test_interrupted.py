@@ -18,7 +18,7 @@ from tests.backfill.rig import MIDNIGHT, PROVIDERS, RANGES, simulated
 from tests.e2e.processes import COMMAND, eventually, running_cloud
 from trainfleet_exporter.backfill.days import shown
 from trainfleet_exporter.errors import StartError
-from trainfleet_exporter.providers.history import DAY, Range
+from trainfleet_exporter.providers.past import DAY, Range
 from trainfleet_simulator.faults import Fault
 
 AROUND_MIDNIGHT = Range(MIDNIGHT + DAY - 5400, MIDNIGHT + DAY + 1800)

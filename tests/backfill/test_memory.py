@@ -17,7 +17,7 @@ from tests.support.configs import loaded, written
 from trainfleet_exporter.backfill.progress import Progress
 from trainfleet_exporter.backfill.work import Flags, Work
 from trainfleet_exporter.model import Job, PodUsage
-from trainfleet_exporter.providers.history import DAY, Life, Past, PastCall, Range, Track
+from trainfleet_exporter.providers.past import DAY, Life, Past, PastCall, Range, Track
 
 FIELDS = ("values.cpu", "values.memory", "values.network_receive", "values.network_transmit")
 

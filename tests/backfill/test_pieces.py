@@ -22,7 +22,7 @@ from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.fleet.past import Asked, PastSource, Values, whole
 from trainfleet_exporter.model import Accelerators, DeviceUsage, Job, JobUsage, PodUsage, Status, UsageSource
-from trainfleet_exporter.providers.history import DAY, Life, Range, Spell, Track
+from trainfleet_exporter.providers.past import DAY, Life, Range, Spell, Track
 
 DAY_ONE = Range(MIDNIGHT, MIDNIGHT + DAY)
 

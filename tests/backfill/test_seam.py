@@ -16,7 +16,7 @@ from tests.backfill.rig import MIDNIGHT, PROVIDERS, Rig, samples, simulated
 from tests.deploy.history_server import create_blocks, prometheus_on
 from tests.support.clock import run_stepped
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
-from trainfleet_exporter.providers.history import Range
+from trainfleet_exporter.providers.past import Range
 from trainfleet_exporter.providers.registry import installed_platforms
 
 _BEGIN, _SCRAPES, _INTERVAL = 1200, 90, 30

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from trainfleet_exporter.fleet.histories import BOUNDS, HeldTimes, JobHistories
-from trainfleet_exporter.fleet.history import Interval, JobFault, Records, Recovery
+from trainfleet_exporter.fleet.histories import BOUNDS, HeldTimes, Interval, JobFault, JobHistories, Records, Recovery
 from trainfleet_exporter.model import (
     Accelerators,
     FaultCount,

@@ -36,7 +36,7 @@ from tests.support.accounts import config_text, provider
 from tests.support.configs import written
 from tests.support.planted import hits, quoted_proofs
 from trainfleet_exporter.backfill.work import Unfinished
-from trainfleet_exporter.providers.history import Range
+from trainfleet_exporter.providers.past import Range
 from trainfleet_simulator import Fault, Simulator
 from trainfleet_simulator.identity import Key
 from trainfleet_simulator.world.nouns import PLANTED_SECRETS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 
-from trainfleet_exporter.providers.history import DAY, Range
+from trainfleet_exporter.providers.past import DAY, Range
 
 SETTLED = 900
 """Seconds after which late readings have arrived. Younger readings are not written."""

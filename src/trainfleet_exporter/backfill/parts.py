@@ -24,7 +24,7 @@ from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.families import MetricFamily
 from trainfleet_exporter.page.formats import Format, head
 from trainfleet_exporter.page.text import format_value
-from trainfleet_exporter.providers.history import Life
+from trainfleet_exporter.providers.past import Life
 
 OTHER = "has a backfill with other flags or config; choose another folder"
 _BUFFER = 1024 * 1024

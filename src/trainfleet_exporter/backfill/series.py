@@ -20,7 +20,7 @@ from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.model import Job, JobTime, Readings, Status, Subject, UsageSource
 from trainfleet_exporter.page import Renderer, RenderSettings
 from trainfleet_exporter.page.text import escape_label
-from trainfleet_exporter.providers.history import Life, Range, Track, seconds_after
+from trainfleet_exporter.providers.past import Life, Range, Track, seconds_after
 
 PLACES: Mapping[str, int] = {family.name: place for place, family in enumerate(FAMILIES)}
 """By family: its place in the public table, which is the order in the files."""

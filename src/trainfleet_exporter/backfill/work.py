@@ -24,7 +24,7 @@ from trainfleet_exporter.config import Global, ProviderConfig
 from trainfleet_exporter.errors import AccessDenied, CloudError, OperatorError, StartError
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.fleet.jobs import job_filter
-from trainfleet_exporter.providers.history import Life, Past, PastCall, Range, Track
+from trainfleet_exporter.providers.past import Life, Past, PastCall, Range, Track
 
 T = TypeVar("T")
 _CALL_SECONDS = 3600.0

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from trainfleet_exporter.config import JobFilter, JobsScope
 from trainfleet_exporter.config.kinds import compile_pattern
-from trainfleet_exporter.fleet.history import Records
+from trainfleet_exporter.fleet.histories import Records
 from trainfleet_exporter.model import FINISHED, FinishedCount, Job, JobCount, Status
 from trainfleet_exporter.providers.judging import ServerClock
 

@@ -21,11 +21,11 @@ from msgspec.structs import replace
 
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.families.usage import SHOWN_AS, Family, Level
-from trainfleet_exporter.fleet.history import Interval, elapsed
+from trainfleet_exporter.fleet.histories import Interval, elapsed
 from trainfleet_exporter.fleet.quantities import convert, total
 from trainfleet_exporter.fleet.usage import KEY_LENGTHS, SILENCE, Key, Reading, SourceMetric
 from trainfleet_exporter.model import FINISHED, Accelerator, Job, Status, UsageSource
-from trainfleet_exporter.providers.history import MINUTE, Life, Past, PastCall, Range, Spell, Track
+from trainfleet_exporter.providers.past import MINUTE, Life, Past, PastCall, Range, Spell, Track
 
 Values: TypeAlias = Mapping[int, float | None]
 """By Unix time; None for a reading that cannot be shown."""

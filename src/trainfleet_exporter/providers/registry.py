@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from trainfleet_exporter.config import Global, ProviderConfig
 from trainfleet_exporter.model import JobEnd, ProviderFacts
 from trainfleet_exporter.polling import Collector
-from trainfleet_exporter.providers.history import Past
 from trainfleet_exporter.providers.judging import ServerClock
+from trainfleet_exporter.providers.past import Past
 from trainfleet_exporter.transport import Account, Attempt, HttpSettings, Transport
 
 GROUP = "trainfleet_exporter.providers"

@@ -1,5 +1,5 @@
-"""The meaning of single values in a cloud's payloads: amounts, whole numbers, quantities with a suffix, times, pool
-states.
+"""The meaning of single values in a cloud's payloads: amounts, whole numbers, quantities with a suffix, times, codes,
+pool states.
 
 Payloads (transport.payload) have a number as float, a text as str, and None for an absent or unfit value. In these
 clouds, -1 means "none". Every function here returns None for a missing or unusable value, so that a caller can never
@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
+from typing import TypeVar
 
 from msgspec import ValidationError, convert
 
 from trainfleet_exporter.model import PoolStatus
 from trainfleet_exporter.transport.json_fields import unusable
 
+T = TypeVar("T")
 POOL_STATUS = {
     "Ready": PoolStatus.READY,
     "Running": PoolStatus.READY,
@@ -46,6 +49,7 @@ _QUANTITY = re.compile(
     re.ASCII,
 )
 """https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/"""
+_CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}", re.ASCII)
 _EXPONENTS = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", start=1)}
 
@@ -137,3 +141,24 @@ def unix_time(value: float | None, *, per_second: int = 1) -> float | None:
 def _if_set(unix: float) -> float | None:
     """Return the time, or None if it means "not set": year 1 or Unix 0 in any time zone."""
     return unix if unix >= _FIRST_TIME else None
+
+
+def readable(items: Sequence[T | None] | None) -> list[T]:
+    """The items of a list that could be read. The others are counted as malformed."""
+    found = [item for item in items or () if item is not None]
+    for _ in range(len(items or ()) - len(found)):
+        unusable({}, "malformed")
+    return found
+
+
+def code(text: str | None) -> str:
+    """A platform's word if it is a code; else nothing: texts may quote what users wrote."""
+    return text if text and _CODE.fullmatch(text) else ""
+
+
+def checked_code(text: str | None) -> str:
+    """As `code`; but what is given and is no code counts as malformed."""
+    found = code(text)
+    if text and not found:
+        unusable(text, "malformed")
+    return found

@@ -13,10 +13,10 @@ from typing import Any
 
 from msgspec import field
 
-from trainfleet_exporter.fleet.history import Interval, JobFault, Records, Recovery, code, readable
+from trainfleet_exporter.fleet.histories import Interval, JobFault, Records, Recovery
 from trainfleet_exporter.model import Cause, Phase
 from trainfleet_exporter.providers.alibaba_pai.api import Row
-from trainfleet_exporter.providers.values import amount, utc_time
+from trainfleet_exporter.providers.values import amount, code, readable, utc_time
 from trainfleet_exporter.transport.json_fields import unusable
 
 

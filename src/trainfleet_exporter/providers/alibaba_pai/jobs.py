@@ -21,7 +21,6 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 from trainfleet_exporter.errors import BadAnswer, CloudError, NotFound, RequestRefused
 from trainfleet_exporter.fleet.collectors import EachJob, collector
-from trainfleet_exporter.fleet.history import checked_code
 from trainfleet_exporter.fleet.jobs import Found
 from trainfleet_exporter.fleet.lists import Listing
 from trainfleet_exporter.fleet.workspaces import WorkspaceRead, Workspaces
@@ -41,7 +40,7 @@ from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
 from trainfleet_exporter.providers.alibaba_pai.api import Api, KeptList, ListOf, Row, segment
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.history import RestartRecord, StatusTransition, details_of, records_of
-from trainfleet_exporter.providers.values import amount, gibibytes, number, quantity, utc_time, whole
+from trainfleet_exporter.providers.values import amount, checked_code, gibibytes, number, quantity, utc_time, whole
 from trainfleet_exporter.transport import PAGE
 from trainfleet_exporter.transport.json_fields import iso_time, unusable
 

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from trainfleet_exporter.errors import AccessDenied, NotFound, RequestRefused
 from trainfleet_exporter.families.usage import exposed
-from trainfleet_exporter.fleet.history import elapsed
+from trainfleet_exporter.fleet.histories import elapsed
 from trainfleet_exporter.fleet.past import Asked, PastSource, PastUsage, life_of, parts_of
 from trainfleet_exporter.fleet.usage import Reading, SourceMetric
 from trainfleet_exporter.model import FINISHED
@@ -32,7 +32,7 @@ from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.history import StatusTransition, dated, details_of
 from trainfleet_exporter.providers.alibaba_pai.metrics import DLC, JOB_FAMILIES, POOL_FAMILIES, QUOTA, Feed, feeds
 from trainfleet_exporter.providers.alibaba_pai.pools import Quota, list_quotas, quota
-from trainfleet_exporter.providers.history import DAY, Life, Past, PastCall, Range, Spell, Track
+from trainfleet_exporter.providers.past import DAY, Life, Past, PastCall, Range, Spell, Track
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.values import utc_time, whole
 from trainfleet_exporter.transport import HISTORY

@@ -15,7 +15,6 @@ from typing import Final
 from msgspec import Struct, field
 
 from trainfleet_exporter.fleet.collectors import collector
-from trainfleet_exporter.fleet.history import checked_code, code
 from trainfleet_exporter.fleet.lists import Listing, with_unread
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import (
@@ -34,7 +33,7 @@ from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
 from trainfleet_exporter.providers.alibaba_pai.api import Api, ListOf, Row, Total, segment
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.jobs import ResourceConfig, gpus
-from trainfleet_exporter.providers.values import POOL_STATUS, gibibytes, quantity, utc_time, whole
+from trainfleet_exporter.providers.values import POOL_STATUS, checked_code, code, gibibytes, quantity, utc_time, whole
 from trainfleet_exporter.transport.json_fields import unusable
 
 # The answers, with the fields that are read.

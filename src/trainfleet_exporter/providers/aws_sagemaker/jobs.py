@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from trainfleet_exporter.errors import BadAnswer, CloudError
 from trainfleet_exporter.fleet.collectors import collector
-from trainfleet_exporter.fleet.history import Interval, JobFault, Records, Recovery, code, readable
+from trainfleet_exporter.fleet.histories import Interval, JobFault, Records, Recovery
 from trainfleet_exporter.fleet.past import life_of
 from trainfleet_exporter.fleet.workspaces import WorkspaceRead, Workspaces
 from trainfleet_exporter.model import FINISHED, Cause, Job, JobCount, Phase, Pod, Status, Workspace
@@ -32,8 +32,8 @@ from trainfleet_exporter.providers.aws_sagemaker import api, instances
 from trainfleet_exporter.providers.aws_sagemaker.api import Answer, Calls, State, page_of
 from trainfleet_exporter.providers.aws_sagemaker.config import WORKSPACE_ID, AwsSageMakerConfig
 from trainfleet_exporter.providers.aws_sagemaker.instances import UnknownTypes
-from trainfleet_exporter.providers.history import Life, Spell
-from trainfleet_exporter.providers.values import amount, unix_time, whole
+from trainfleet_exporter.providers.past import Life, Spell
+from trainfleet_exporter.providers.values import amount, code, readable, unix_time, whole
 from trainfleet_exporter.transport.json_fields import iso_time
 
 WORKSPACE = Workspace(WORKSPACE_ID, WORKSPACE_ID)

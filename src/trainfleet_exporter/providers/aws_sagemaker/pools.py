@@ -16,7 +16,6 @@ from typing import Any
 
 from trainfleet_exporter.errors import BadAnswer, NotFound, RequestRefused
 from trainfleet_exporter.fleet.collectors import collector
-from trainfleet_exporter.fleet.history import code
 from trainfleet_exporter.fleet.lists import distinct, with_unread
 from trainfleet_exporter.model import Node, NodeCondition, NodeCount, Pool, PoolAmounts, PoolStatus
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
@@ -24,7 +23,7 @@ from trainfleet_exporter.providers.aws_sagemaker import instances
 from trainfleet_exporter.providers.aws_sagemaker.api import Answer, Calls, State, page_of
 from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
 from trainfleet_exporter.providers.aws_sagemaker.instances import UnknownTypes
-from trainfleet_exporter.providers.values import unix_time, whole
+from trainfleet_exporter.providers.values import code, unix_time, whole
 
 # Answers.
 

@@ -17,8 +17,8 @@ from trainfleet_exporter.providers.aws_sagemaker.credentials import KEPT, Load
 from trainfleet_exporter.providers.aws_sagemaker.instances import UnknownTypes
 from trainfleet_exporter.providers.aws_sagemaker.pools import Pools
 from trainfleet_exporter.providers.aws_sagemaker.usage import Usage, past_usage
-from trainfleet_exporter.providers.history import DAY, Life, Past, PastCall, Range, Track
 from trainfleet_exporter.providers.key_search import KeyHttp, open_credential
+from trainfleet_exporter.providers.past import DAY, Life, Past, PastCall, Range, Track
 from trainfleet_exporter.providers.registry import BuildContext, Platform, open_transport
 
 _ACTIONS = ("Search", "DescribeTrainingJob", "ListTrainingPlans", "ListClusters", "DescribeCluster", "ListClusterNodes")

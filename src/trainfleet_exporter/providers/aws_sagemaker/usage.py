@@ -38,7 +38,7 @@ from trainfleet_exporter.polling import Poll
 from trainfleet_exporter.providers.aws_sagemaker.api import Answer, Calls, page_of
 from trainfleet_exporter.providers.aws_sagemaker.instances import accelerators, cpu_cores
 from trainfleet_exporter.providers.aws_sagemaker.jobs import hosts
-from trainfleet_exporter.providers.history import DAY, Life, Past, Range
+from trainfleet_exporter.providers.past import DAY, Life, Past, Range
 
 
 class MetricResult(Answer):

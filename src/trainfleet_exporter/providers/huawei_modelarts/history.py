@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from trainfleet_exporter.fleet.history import Interval, JobFault, Records, Recovery, code, readable
+from trainfleet_exporter.fleet.histories import Interval, JobFault, Records, Recovery
 from trainfleet_exporter.model import Cause, Status
-from trainfleet_exporter.providers.values import unix_time
+from trainfleet_exporter.providers.values import code, readable, unix_time
 from trainfleet_exporter.transport.json_fields import unusable
 
 

@@ -24,7 +24,6 @@ from msgspec.structs import replace
 
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.fleet.collectors import collector
-from trainfleet_exporter.fleet.history import code, readable
 from trainfleet_exporter.fleet.lists import Listing, Page, read_whole_list
 from trainfleet_exporter.fleet.quantities import total
 from trainfleet_exporter.fleet.workspaces import WorkspaceRead, Workspaces
@@ -44,7 +43,7 @@ from trainfleet_exporter.polling import FairQueue, Part, Poll
 from trainfleet_exporter.providers.huawei_modelarts.api import Api
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.history import WAITING, JobStatus, RunningRecord, records
-from trainfleet_exporter.providers.values import amount, gibibytes, number, unix_time, whole
+from trainfleet_exporter.providers.values import amount, code, gibibytes, number, readable, unix_time, whole
 from trainfleet_exporter.transport import PAGE
 from trainfleet_exporter.transport.json_fields import iso_time
 

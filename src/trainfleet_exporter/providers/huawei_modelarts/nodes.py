@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from trainfleet_exporter.fleet.collectors import collector
-from trainfleet_exporter.fleet.history import checked_code, readable
 from trainfleet_exporter.fleet.lists import Page, distinct, pages_by_token, read_whole_list
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Accelerators, MaintenanceState, Node, NodeMaintenance, PoolStatus
@@ -23,7 +22,7 @@ from trainfleet_exporter.polling import FairQueue, Part, Poll
 from trainfleet_exporter.providers.huawei_modelarts.api import Api, segment
 from trainfleet_exporter.providers.huawei_modelarts.jobs import JOBS_PAGE, LIVE, Jobs, search_jobs, tasks
 from trainfleet_exporter.providers.huawei_modelarts.pools import Amounts, Items, Lists, Object, Pools, devices
-from trainfleet_exporter.providers.values import POOL_STATUS, quantity, utc_time, whole
+from trainfleet_exporter.providers.values import POOL_STATUS, checked_code, quantity, readable, utc_time, whole
 from trainfleet_exporter.transport import PAGE
 
 # The answers, with the fields that are read.

@@ -21,7 +21,6 @@ from trainfleet_exporter.errors import AccessDenied, CloudError
 from trainfleet_exporter.fleet.past import Asked, PastReadings, PastSource, life_of, parts_of
 from trainfleet_exporter.model import FINISHED, Job, Status
 from trainfleet_exporter.process.logs import fields
-from trainfleet_exporter.providers.history import DAY, MINUTE, Life, Past, PastCall, Range, Spell, Track, seconds_after
 from trainfleet_exporter.providers.huawei_modelarts import usage
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.history import JobStatus, records
@@ -37,6 +36,7 @@ from trainfleet_exporter.providers.huawei_modelarts.jobs import (
 from trainfleet_exporter.providers.huawei_modelarts.jobs import job as job_of
 from trainfleet_exporter.providers.huawei_modelarts.metrics import Plan, plans
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import JobParts
+from trainfleet_exporter.providers.past import DAY, MINUTE, Life, Past, PastCall, Range, Spell, Track, seconds_after
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.values import unix_time
 from trainfleet_exporter.transport.json_fields import iso_time

@@ -32,11 +32,11 @@ from trainfleet_exporter.fleet.usage import KEY_LENGTHS, Column, Key, Subjects, 
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Accelerator, Job, UsageSource
 from trainfleet_exporter.polling import FairQueue, Part, Poll
-from trainfleet_exporter.providers.history import MINUTE, Range, seconds_after
 from trainfleet_exporter.providers.huawei_modelarts.api import NAMES, QUERY, RANGE, Api
 from trainfleet_exporter.providers.huawei_modelarts.config import Usage as UsageConfig
 from trainfleet_exporter.providers.huawei_modelarts.metrics import ACCELERATORS, Plan, plans
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import Found, JobParts
+from trainfleet_exporter.providers.past import MINUTE, Range, seconds_after
 from trainfleet_exporter.transport import HISTORY, BodyLimits
 from trainfleet_exporter.transport.json_fields import as_number
 from trainfleet_exporter.transport.payload import decode_value

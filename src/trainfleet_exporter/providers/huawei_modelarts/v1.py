@@ -19,7 +19,6 @@ from msgspec import Struct
 
 from trainfleet_exporter.config import ProviderConfig
 from trainfleet_exporter.errors import NotFound
-from trainfleet_exporter.fleet.history import readable
 from trainfleet_exporter.fleet.lists import Listing, Page, read_whole_list
 from trainfleet_exporter.fleet.usage import count
 from trainfleet_exporter.fleet.workspaces import Workspaces
@@ -28,7 +27,7 @@ from trainfleet_exporter.polling import Part, PerObjectCollector, Poll
 from trainfleet_exporter.providers.huawei_modelarts.api import Api, segment
 from trainfleet_exporter.providers.huawei_modelarts.jobs import LONGEST_WINDOW, PartInfo, accelerator_kind, seconds
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import ArrayReadings, JobParts, Metrics
-from trainfleet_exporter.providers.values import amount, number, unix_time, whole
+from trainfleet_exporter.providers.values import amount, number, readable, unix_time, whole
 from trainfleet_exporter.transport import BULK, PAGE
 from trainfleet_exporter.transport.json_fields import counting_unusable
 
