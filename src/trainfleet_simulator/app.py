@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import uuid
 from collections import Counter, deque
@@ -30,19 +29,18 @@ class Truth:
     """Counts all calls, and keeps the last few thousand responses."""
 
     def __init__(self) -> None:
-        self._answers: deque[dict[str, Any]] = deque(maxlen=_KEPT)
-        self._calls: dict[str, dict[str, Counter[str]]] = {}
-        self._seq = 0
+        self.answers: deque[dict[str, Any]] = deque(maxlen=_KEPT)
+        self.calls: dict[str, dict[str, Counter[str]]] = {}
+        self.seq = 0
 
     def note(self, call: Call, reply: Reply) -> None:
-        """Record one response."""
-        self._seq += 1
+        self.seq += 1
         answer = None if reply.fault else reply.answer
         outcome = reply.fault or str(reply.response.status_code)
-        self._calls.setdefault(call.api, {}).setdefault(call.name, Counter())[outcome] += 1
-        self._answers.append(
+        self.calls.setdefault(call.api, {}).setdefault(call.name, Counter())[outcome] += 1
+        self.answers.append(
             {
-                "seq": self._seq,
+                "seq": self.seq,
                 "time": call.now,
                 "api": call.api,
                 "operation": call.name,
@@ -54,13 +52,6 @@ class Truth:
                 **({"fault": reply.fault} if reply.fault else {}),
             }
         )
-
-    def show(self, now: float, *, since: int = 0, operation: str = "") -> dict[str, Any]:
-        """Return the whole log, with only the responses after `since` and of one operation."""
-        answers = [
-            answer for answer in self._answers if answer["seq"] > since and operation in {"", answer["operation"]}
-        ]
-        return {"now": now, "seq": self._seq, "calls": self._calls, "answers": answers}
 
 
 class CloudApp:
@@ -91,11 +82,11 @@ class CloudApp:
         cloud = next((cloud for cloud in self._clouds if cloud.takes(received)), self._clouds[-1])
         call = cloud.call(received, self._clock(), str(uuid.uuid4()).upper())
         connection = connection_of(request.scope)
-        kept = "kept" if connection is not None and connection.is_kept else "new"
+        kept = "kept" if connection is not None and connection.requests > 1 else "new"
         fault = self.faults.take({**call.facts, "api": call.api, "operation": call.name, "connection": kept})
-        waited = fault is None or await _wait(request, fault.delay)
+        has_gone = bool(fault and fault.delay and connection and await connection.lost_within(fault.delay))
         call = replace(call, now=self._clock())
-        reply = self.injector.reply(call, fault) if waited else Reply(Response(status_code=504))
+        reply = Reply(Response(status_code=504)) if has_gone else self.injector.reply(call, fault)
         reply.response.headers.setdefault("date", formatdate(call.now, usegmt=True))
         self.truth.note(call, reply)
         return reply.response
@@ -104,8 +95,9 @@ class CloudApp:
         since = request.query_params.get("since", "0")
         if not since.isascii() or not since.isdigit():
             return PlainTextResponse("since is the number of an answer\n", 400)
-        operation = request.query_params.get("operation", "")
-        return JSONResponse(self.truth.show(self._clock(), since=int(since), operation=operation))
+        wanted, truth = request.query_params.get("operation", ""), self.truth
+        answers = [one for one in truth.answers if one["seq"] > int(since) and wanted in {"", one["operation"]}]
+        return JSONResponse({"now": self._clock(), "seq": truth.seq, "calls": truth.calls, "answers": answers})
 
     async def _set_faults(self, request: Request) -> Response:
         if request.client is None or not ipaddress.ip_address(request.client.host).is_loopback:
@@ -115,14 +107,3 @@ class CloudApp:
         except ValueError as error:
             return PlainTextResponse(f"{error}\n", 400)
         return JSONResponse({"faults": len(self.faults)})
-
-
-async def _wait(request: Request, seconds: float) -> bool:
-    """Wait so many seconds; return False if the client has gone in that time."""
-    if not seconds:
-        return True
-    connection = connection_of(request.scope)
-    if connection is not None:
-        return not await connection.lost_within(seconds)
-    await asyncio.sleep(seconds)
-    return True

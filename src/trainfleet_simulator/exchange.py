@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import itertools
 import json
 import re
 from abc import ABC, abstractmethod
@@ -42,6 +44,8 @@ _BY_STATUS = {400: "invalid", 401: "denied", 403: "denied", 404: "not_found", 42
 """The usual kinds of rejections."""
 ON_REQUEST = "The simulator fails on request."
 _FORM = "application/x-www-form-urlencoded"
+_TOKEN = re.compile(r"([0-9]{1,12}):([0-9]{1,9})")
+_KEPT_LISTS = 64
 
 
 def utc_text(at: float) -> str:
@@ -178,7 +182,6 @@ class Call:
         return ApiError(status, error.code, error.message)
 
     def text(self, name: str, default: str = "") -> str:
-        """Return a parameter."""
         return self.parameters.get(name) or default
 
     def invalid(self, name: str, allowed: str) -> ApiError:
@@ -208,6 +211,38 @@ class Call:
         except msgspec.ValidationError as error:
             raise self.refused("invalid", str(error)) from None
 
+    def page(
+        self, token: str, size: int, find: Callable[[], Sequence[Any]], *about: object
+    ) -> tuple[Sequence[Any], dict[str, str], int]:
+        """Return the rows of a page, its NextToken if there are more, and the total number of rows.
+
+        `find` creates the list at the request for its first page. The other pages are cut from the same list. A token
+        can be used more than once, for the same operation and the same facts `about` the list. Raises ApiError.
+        """
+        number, start = place_of(token)
+        question = (self.name, *about)
+        lists = self.cloud.lists
+        asked, found = lists.get(number, (None, ())) if token else (question, find())
+        if asked != question:
+            raise self.invalid("NextToken", "a token of this list")
+        end, following = start + size, {}
+        if end < len(found):
+            if not token:
+                number = next(self.cloud.numbers)
+                lists[number] = question, found
+                lists.pop(number - _KEPT_LISTS, None)
+            following = {"NextToken": base64.b64encode(f"{number}:{end}".encode()).decode()}
+        return found[start:end], following, len(found)
+
+
+def place_of(token: str) -> tuple[int, int]:
+    """Return the number of a list, and the number of rows before a page; zeros for an unknown token."""
+    try:
+        found = _TOKEN.fullmatch(base64.b64decode(token, validate=True).decode())
+    except ValueError:
+        found = None
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
 
 Handler = Callable[[Call], Answer]
 
@@ -232,9 +267,8 @@ def route(api: str, name: str, place: str, handle: Handler, *, signed: bool = Tr
 
 
 class Cloud(ABC):
-    """One simulated cloud."""
+    """One simulated cloud with its world."""
 
-    world: World
     routes: Sequence[Route]
     refusals: Sequence[Row]
     """Its errors: those of faults and signatures, `unknown` (an operation) and `invalid` (a parameter)."""
@@ -242,6 +276,12 @@ class Cloud(ABC):
     """Parameters that `/truth` does not show."""
     id_header: str
     """The header with the id of a request."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.lists: dict[int, tuple[object, Sequence[Any]]] = {}
+        """The last lists that did not fit on one page, by number, each with the question that it responds to."""
+        self.numbers = itertools.count(1)
 
     @abstractmethod
     def takes(self, request: ApiRequest) -> bool:

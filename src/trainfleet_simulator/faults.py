@@ -134,7 +134,6 @@ class Faults:
         self._rules.append((fault, self._clock()))
 
     def clear(self) -> None:
-        """Remove all rules."""
         self._rules.clear()
 
     def replace(self, faults: Iterable[Fault]) -> None:

@@ -36,12 +36,12 @@ class Connection(HttpToolsProtocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._lost = asyncio.Event()
-        self._requests = 0
+        self.requests = 0
+        """The number of requests so far."""
 
     def on_message_begin(self) -> None:
-        """A request begins."""
         super().on_message_begin()
-        self._requests += 1
+        self.requests += 1
         scope: MutableMapping[str, Any] = self.scope  # type: ignore[assignment]  # ours in a dict of theirs
         scope["extensions"] = {_EXTENSION: self}
 
@@ -49,11 +49,6 @@ class Connection(HttpToolsProtocol):
         """The client has closed the connection, or we have cut it."""
         super().connection_lost(exc)
         self._lost.set()
-
-    @property
-    def is_kept(self) -> bool:
-        """Return whether it has served an earlier request."""
-        return self._requests > 1
 
     def cut(self) -> None:
         """Cut the connection at once, so that its next use fails."""
@@ -185,15 +180,10 @@ class Listener:
         self.url = f"http://{address}:{self._reserved.getsockname()[1]}"
         """The base URL, which never changes."""
         self._listening: socket.socket | None = None
-        try:
-            self.open()
-        except OSError:
-            self._reserved.close()
-            raise
+        self.open()
 
     @property
     def connections(self) -> int:
-        """Return the number of open connections."""
         return len(self._state.connections)
 
     def shut(self) -> None:
@@ -209,8 +199,6 @@ class Listener:
 
     def open(self) -> None:
         """Accept connections again, at the same address."""
-        if self._listening is not None:
-            return
         self._listening = sock = _socket(self._host, self._reserved.getsockname()[1], listens=True)
         self._loop.add_reader(sock, self._accept, sock)
 

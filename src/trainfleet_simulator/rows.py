@@ -42,7 +42,6 @@ class Rows:
 
     @property
     def all(self) -> list[Any]:
-        """Return the rows."""
         found: list[Any] = self.holder[self.key]
         return found
 

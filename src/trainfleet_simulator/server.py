@@ -17,14 +17,14 @@ from trainfleet_simulator.listener import Listener
 from trainfleet_simulator.modelarts import catalog as modelarts
 from trainfleet_simulator.modelarts.agency import Agency
 from trainfleet_simulator.modelarts.aom import Aom
-from trainfleet_simulator.modelarts.drafts import SETTING as V2
+from trainfleet_simulator.modelarts.catalog import SETTING as V2
 from trainfleet_simulator.modelarts.gate import ModelArts
 from trainfleet_simulator.modelarts.v1 import SETTING as V1
-from trainfleet_simulator.pai.drafts import SETTING as PAI
+from trainfleet_simulator.pai.catalog import SETTING as PAI
 from trainfleet_simulator.pai.gate import Pai
 from trainfleet_simulator.pai.sts import Sts
 from trainfleet_simulator.sagemaker import catalog as aws
-from trainfleet_simulator.sagemaker.drafts import SETTING as SAGEMAKER
+from trainfleet_simulator.sagemaker.catalog import SETTING as SAGEMAKER
 from trainfleet_simulator.sagemaker.gate import Aws
 from trainfleet_simulator.sagemaker.identity import AwsSts
 from trainfleet_simulator.world.fleet import Setting, World
@@ -136,7 +136,6 @@ class Simulator:
 
     @property
     def faults(self) -> Faults:
-        """Return the fault rules."""
         return self._cloud.faults
 
     def take_quoted(self) -> list[ApiRequest]:

@@ -59,7 +59,7 @@ class Rig:
 
     def calls(self) -> int:
         """How many calls the cloud has had."""
-        counts = self.simulator._cloud.truth.show(0.0)["calls"]
+        counts = self.simulator._cloud.truth.calls
         return sum(count for api in counts.values() for outcomes in api.values() for count in outcomes.values())
 
     def id_of(self, job: Job) -> str:

@@ -15,7 +15,7 @@ from trainfleet_exporter.providers.aws_sagemaker.provider import PLATFORM
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.identity import Key
 from trainfleet_simulator.sagemaker import catalog
-from trainfleet_simulator.sagemaker.training import STATUS, job_id_of, job_name, secondary_status
+from trainfleet_simulator.sagemaker.training import STATUS, job_id_of, job_name, transitions
 from trainfleet_simulator.world import jobs as world
 
 ACCESS_KEY_ID = "AKIACONFORMANCE"
@@ -40,7 +40,7 @@ class Account(SimulatedCloud):
     def _word_of(self, job: world.Job) -> str:
         """The status, or the secondary status of a job in progress."""
         status = STATUS[job.status]
-        return secondary_status(job, self._world.now) if status == "InProgress" else status
+        return transitions(job, self._world.now)[-1].status if status == "InProgress" else status
 
 
 @pytest.mark.long

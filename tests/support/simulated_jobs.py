@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
 from trainfleet_simulator.modelarts.catalog import NODE_FAULT
-from trainfleet_simulator.sagemaker.drafts import SPOT
+from trainfleet_simulator.sagemaker.catalog import SPOT
 from trainfleet_simulator.sagemaker.training import transitions
 from trainfleet_simulator.world.jobs import Job
 

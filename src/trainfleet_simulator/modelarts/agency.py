@@ -45,7 +45,6 @@ class Agency(Issuer):
         """The tokens of IAM."""
 
     def routes(self) -> list[Route]:
-        """Return the operations."""
         login = "KeystoneCreateUserTokenByPassword"
         return [
             route("iam", login, "POST /v3/auth/tokens", self.log_in, signed=False),

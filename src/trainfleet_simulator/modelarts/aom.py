@@ -44,10 +44,6 @@ Value = Callable[[float, Role, int], float]
 """Calculates a value from the world's reading, the pod's role, and the memory of one card (MiB)."""
 
 
-def _used_memory(reading: float, _: Role, memory: int) -> float:
-    return reading / 100 * memory
-
-
 def _times(factor: float, plus: float = 0.0) -> Value:
     return lambda reading, _, __: reading * factor + plus
 
@@ -65,10 +61,10 @@ METRICS: Mapping[str, tuple[str, Value]] = {
     "ma_container_gpu_util": (_CARDS, _times(1)),
     "ma_container_gpu_mem_util": (_CARD_MEMORY_USE, _times(1)),
     "ma_container_gpu_mem_total_megabytes": (_CARD_MEMORY_USE, lambda _, __, memory: memory),
-    "ma_container_gpu_mem_used_megabytes": (_CARD_MEMORY_USE, _used_memory),
+    "ma_container_gpu_mem_used_megabytes": (_CARD_MEMORY_USE, lambda reading, _, memory: reading / 100 * memory),
     "ma_container_npu_util": (_CARDS, _times(1)),
     "ma_container_npu_memory_util": (_CARD_MEMORY_USE, _times(1)),
-    "ma_container_npu_memory_used_megabytes": (_CARD_MEMORY_USE, _used_memory),
+    "ma_container_npu_memory_used_megabytes": (_CARD_MEMORY_USE, lambda reading, _, memory: reading / 100 * memory),
     "ma_container_npu_memory_total_megabytes": (_CARD_MEMORY_USE, lambda _, __, memory: memory),
     "ma_container_npu_power_usage_watts": (_CARDS, _times(2.6, 95)),
     "ma_container_npu_ai_core_health_status": (_CARDS, _times(0, 1)),
@@ -110,8 +106,7 @@ def _by_card(reading: float, cards: int) -> list[float]:
 
 def _of_others(world: World, metric: str) -> Iterator[Point]:
     """Yield readings of the containers of notebooks and inference services in the pools."""
-    value = _OTHER_METRICS.get(metric)
-    if value is None:
+    if metric not in _OTHER_METRICS:
         return
     for pool_id, others in catalog.OTHER_WORKLOADS.items():
         for kind, name in ((kind, name) for kind, name, status in others if status == "Running"):
@@ -122,7 +117,7 @@ def _of_others(world: World, metric: str) -> Iterator[Point]:
                 "pool_id": pool_id,
                 "service_id": str(uuid5(NAMESPACE_DNS, f"{pool_id}/{name}")),
             }
-            yield labels, value
+            yield labels, _OTHER_METRICS[metric]
 
 
 class Query(NamedTuple):

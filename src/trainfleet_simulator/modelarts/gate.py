@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from starlette.responses import JSONResponse, Response
 
 from trainfleet_simulator.exchange import ApiError, ApiRequest, Call, Cloud, Row, route
-from trainfleet_simulator.modelarts import pools
+from trainfleet_simulator.modelarts import pools, training
 from trainfleet_simulator.modelarts.agency import Agency
 from trainfleet_simulator.modelarts.aom import Aom, metric_of
 from trainfleet_simulator.modelarts.catalog import PROJECT_ID
-from trainfleet_simulator.modelarts.training import Training, facts_of
 from trainfleet_simulator.modelarts.v1 import V1
 from trainfleet_simulator.signatures import HUAWEI, Verifier
 from trainfleet_simulator.world.fleet import World
@@ -34,7 +33,7 @@ _REFUSALS: Sequence[Row] = (
     ("unknown", "", _NO_API),
     ("invalid", "aom", (400, "bad_data", "{detail}")),
     ("invalid", f"{_OLD} ListWorkspaces ShowPodMetricStatistic", (400, "ModelArts.0105", "{detail}")),
-    ("invalid", "ListTrainingJobs", (400, "ModelArts.2764", "{detail}")),
+    ("invalid", "ListTrainingJobs ShowTrainingQuotas ShowTrainingJobMetrics", (400, "ModelArts.2764", "{detail}")),
     ("invalid", "sts", (400, "PAP5.0011", "malformed request")),  # not documented; usual of this family of services
     ("invalid", "", (400, "ModelArts.50004000", "{detail}")),
     # Without the policy that names a limit, which would be a hint.
@@ -44,7 +43,7 @@ _REFUSALS: Sequence[Row] = (
     ("denied", "iam", (403, "403", "You are not authorized to perform the requested action.")),
     ("denied", "aom", (403, "forbidden", "aom:metric:list is not allowed")),
     ("denied", "", (403, "ModelArts.0108", "You are not authorized to do this.")),
-    ("not_found", "ShowTrainingJobDetails ShowTrainingJobMetrics", (400, "ModelArts.2775", _NO_JOB)),
+    ("not_found", "ShowTrainingJobMetrics", (400, "ModelArts.2775", _NO_JOB)),
     ("not_found", "ShowPoolMonitor ListPoolNodes ListWorkloads ShowWorkloadStatistics", _NO_POOL),
     ("not_found", "ListTrainingJobVersions ListLogFileNames ShowPodMetricStatistic", (404, "ModelArts.0105", _NO_JOB)),
     ("not_found", "iam", (404, "404", "Could not find the requested resource.")),
@@ -74,13 +73,14 @@ class ModelArts(Cloud):
     id_header = "X-Request-Id"
 
     def __init__(self, world: World, legacy: World, agency: Agency, aom: Aom) -> None:
-        self.world = world
+        super().__init__(world)
         self._verifier = Verifier(HUAWEI, agency)
         self._tokens = agency.tokens
-        training, v1 = Training(), V1(legacy)
+        v1 = V1(legacy)
         project = "/v[12]/[^/]+"
         job, version = f"{project}/training-jobs/{{JobId}}", f"{project}/training-jobs/{{JobId}}/versions/{{VersionId}}"
         pool, query = f"GET {project}/pools/{{PoolId}}", f"{project}/(?:0/)?aom/api/v1"
+        statistics = f"{project}/statistics/pools/{{PoolId}}/workloads"
         show_statistic = f"GET {version}/pod/{{PodName}}/metric-statistic"
         self.routes = [
             route("modelarts", "ListTrainingJobs", f"POST {project}/training-job-searches offset", training.list_jobs),
@@ -91,12 +91,7 @@ class ModelArts(Cloud):
             route("modelarts", "ShowPoolMonitor", f"{pool}/monitor", pools.Monitor(world).show_pool_monitor),
             route("modelarts", "ListPoolNodes", f"{pool}/nodes continue", pools.list_pool_nodes),
             route("modelarts", "ListWorkloads", f"{pool}/workloads offset", pools.list_workloads),
-            route(
-                "modelarts",
-                "ShowWorkloadStatistics",
-                f"GET {project}/statistics/pools/{{PoolId}}/workloads",
-                pools.show_workload_statistics,
-            ),
+            route("modelarts", "ShowWorkloadStatistics", f"GET {statistics}", pools.show_workload_statistics),
             route("modelarts", "ListScheduledEvents", f"GET {project}/scheduled-events offset", pools.list_events),
             route("modelarts", "ListWorkspaces", f"GET {project}/workspaces offset", v1.list_workspaces),
             route("modelarts", "ListTrainingJobsV1", f"GET {project}/training-jobs page", v1.list_jobs),
@@ -120,7 +115,7 @@ class ModelArts(Cloud):
     def facts(self, request: ApiRequest, name: str) -> Mapping[str, str]:
         query = dict(request.query)
         if name == "ListTrainingJobs":
-            return query | facts_of(request.json())
+            return query | training.facts_of(request.json())
         return query | ({"metric": metric_of(query.get("query", ""))} if name in {_QUERY, _RANGE} else {})
 
     def verify(self, call: Call) -> None:

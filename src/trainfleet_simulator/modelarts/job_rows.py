@@ -158,36 +158,31 @@ def _recovery(loss: Loss, task: str) -> dict[str, Any]:
 
     If a chip broke, the cloud first tries to restart the process on it.
     """
-    reason = _REASONS.get(loss.fault, "ProcessFault")
-    recover = "pod_reschedule" if loss.moved else "proc_restart"
-    attempt: dict[str, Any] = {
-        "recover_start_at": loss.at,
-        "recover": recover,
-        "fault_scenario": _SCENARIOS[loss.fault],
-        "related_task": task,
-        "recover_result": "recovering",
-    }
-    attempts = [attempt]
+    recover, scenario = "pod_reschedule" if loss.moved else "proc_restart", _SCENARIOS[loss.fault]
+    attempts, start = [], loss.at
     if loss.fault == "accelerator" and loss.moved:
-        tried = attempt | {"recover": "npu_proc_restart", "recover_end_at": loss.at + 4, "recover_result": "downgrade"}
-        attempt["recover_start_at"] = loss.at + 4
-        attempts.insert(0, tried)
-    if loss.over is not None:
-        attempt |= {"recover_end_at": loss.over, "recover_result": "success"}
-    ending = {"end_at": loss.at, "end_reason": reason, "end_related_task": task, "end_recover": recover}
-    return ending | {"recover_records": attempts}
+        start += 4
+        attempts.append(_attempt(loss.at, "npu_proc_restart", scenario, task, result="downgrade", end=start))
+    result = "recovering" if loss.over is None else "success"
+    attempts.append(_attempt(start, recover, scenario, task, result=result, end=loss.over))
+    ending = {"end_at": loss.at, "end_reason": _REASONS.get(loss.fault, "ProcessFault"), "end_related_task": task}
+    return ending | {"end_recover": recover, "recover_records": attempts}
+
+
+def _attempt(start: int, recover: str, scenario: str, task: str, *, result: str, end: int | None) -> dict[str, Any]:
+    row = {
+        "recover_start_at": start,
+        "recover": recover,
+        "fault_scenario": scenario,
+        "related_task": task,
+        "recover_result": result,
+    }
+    return row if end is None else row | {"recover_end_at": end}
 
 
 def _no_recovery(at: int, task: str) -> dict[str, Any]:
     """Return the loss of a job that has used up its reschedulings."""
-    attempt = {
-        "recover_start_at": at,
-        "recover_end_at": at,
-        "recover": "job_reschedule",
-        "fault_scenario": "node_fault",
-        "related_task": task,
-        "recover_result": "quotaExceeded",
-    }
+    attempt = _attempt(at, "job_reschedule", "node_fault", task, result="quotaExceeded", end=at)
     return {"end_related_task": task, "recover_records": [attempt]}
 
 

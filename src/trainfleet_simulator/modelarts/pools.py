@@ -15,7 +15,7 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from trainfleet_simulator.exchange import Answer, Call, utc_text
 from trainfleet_simulator.modelarts import catalog
-from trainfleet_simulator.modelarts.catalog import refused, workspace_of
+from trainfleet_simulator.modelarts.catalog import workspace_of
 from trainfleet_simulator.modelarts.job_rows import READINGS, WORKLOAD_STATUSES, workload_status
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Role
@@ -31,7 +31,7 @@ def pool_of(call: Call) -> Pool:
     """Return the pool in the path."""
     pool = call.world.pools.get(call.ids[0])
     if pool is None or not call.world.offers(pool):
-        raise refused("50015001", f"Pool {call.ids[0]} not found.", 404)
+        raise call.refused("not_found")
     return pool
 
 

@@ -14,12 +14,12 @@ import msgspec
 from msgspec import Meta
 
 from trainfleet_simulator.exchange import Answer, Body, Call
-from trainfleet_simulator.modelarts.catalog import refused, workspace_of
+from trainfleet_simulator.modelarts.catalog import workspace_of
 from trainfleet_simulator.modelarts.job_rows import PHASES, READINGS, has, job_row, phase, tasks_of
 from trainfleet_simulator.modelarts.pools import host_ip
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Job
-from trainfleet_simulator.world.usage import MOST_MINUTES, TaskSeries
+from trainfleet_simulator.world.usage import MOST_MINUTES, series
 
 _NO_SAMPLE = -1
 _QUOTA = 10_000
@@ -54,76 +54,69 @@ class _Search(Body):
     order: Literal["asc", "desc"] = "desc"
 
 
-class Training:
-    """The operations. They remember the series of tasks."""
+def list_jobs(call: Call) -> Answer:
+    """POST /v2/{project_id}/training-job-searches: one page of one workspace; `total` counts all matches."""
+    world, asked = call.world, call.read(_Search)
+    filters, hosts = {one.key: one.value for one in asked.filters if one.value}, asked.host_ips
+    start, end = (world.now - _LONGEST_SPAN.total_seconds(), world.now) if hosts else (-math.inf, math.inf)
+    if "create_time" in filters:
+        start, end = (datetime.fromisoformat(text).timestamp() for text in filters["create_time"])
+    workspace_id = workspace_of(world, asked.workspace_id)
+    found = [
+        job
+        for job in world.between(start, end)
+        if job.draft.workspace_id == workspace_id
+        and phase(job) in filters.get("phase", PHASES)
+        and job.job_id in filters.get("id", (job.job_id,))
+        and (not hosts or any(task["host_ip"] in hosts for task in _task_ips(world, job)))
+    ]
+    if asked.order == "desc":
+        found.reverse()
+    rows = [job_row(job, world.now) for job in found[asked.offset * asked.limit :][: asked.limit]]
+    for row in rows if hosts else ():
+        row["status"]["task_ips"] = _task_ips(world, world.jobs[row["metadata"]["id"]])
+    return Answer({"total": len(found), "count": len(rows), "items": rows})
 
-    def __init__(self) -> None:
-        self._series = TaskSeries()
 
-    def list_jobs(self, call: Call) -> Answer:
-        """POST /v2/{project_id}/training-job-searches: one page of one workspace; `total` counts all matches."""
-        world, asked = call.world, call.read(_Search)
-        filters, hosts = {one.key: one.value for one in asked.filters if one.value}, asked.host_ips
-        start, end = (world.now - _LONGEST_SPAN.total_seconds(), world.now) if hosts else (-math.inf, math.inf)
-        if "create_time" in filters:
-            start, end = (datetime.fromisoformat(text).timestamp() for text in filters["create_time"])
-        workspace_id = workspace_of(world, asked.workspace_id)
-        found = [
-            job
-            for job in world.between(start, end)
-            if job.draft.workspace_id == workspace_id
-            and phase(job) in filters.get("phase", PHASES)
-            and job.job_id in filters.get("id", (job.job_id,))
-            and (not hosts or any(task["host_ip"] in hosts for task in _task_ips(world, job)))
-        ]
-        if asked.order == "desc":
-            found.reverse()
-        rows = [job_row(job, world.now) for job in found[asked.offset * asked.limit :][: asked.limit]]
-        for row in rows if hosts else ():
-            row["status"]["task_ips"] = _task_ips(world, world.jobs[row["metadata"]["id"]])
-        return Answer({"total": len(found), "count": len(rows), "items": rows})
+def show_quotas(call: Call) -> Answer:
+    """GET /v2/{project_id}/training-quotas: the limit of live jobs and their number, in all workspaces."""
+    call.choice("resource", ("job-num",))
+    used = sum(map(call.world.shows, call.world.live()))
+    return Answer({"quotas": [{"resource": "job-num", "quota": _QUOTA, "used": used}]})
 
-    def show_quotas(self, call: Call) -> Answer:
-        """GET /v2/{project_id}/training-quotas: the limit of live jobs and their number, in all workspaces."""
-        if call.text("resource", "job-num") != "job-num":
-            raise refused("2764", "The parameter resource must be job-num.")
-        used = sum(map(call.world.shows, call.world.live()))
-        return Answer({"quotas": [{"resource": "job-num", "quota": _QUOTA, "used": used}]})
 
-    def show_metrics(self, call: Call) -> Answer:
-        """GET /v2/{project_id}/training-jobs/{training_job_id}/metrics/{task_id}: the whole history, in percent.
+def show_metrics(call: Call) -> Answer:
+    """GET /v2/{project_id}/training-jobs/{training_job_id}/metrics/{task_id}: the whole history, in percent.
 
-        204 without a body before the job runs; afterwards all six series, for any devices.
-        """
-        job = call.world.shown(call.ids[0])
-        if job is None:
-            raise refused("2775", "The training job does not exist.")
-        if job.pods and call.ids[1] not in tasks_of(job):
-            raise refused("2764", "The task does not exist.")
-        if job.running is None:
-            return Answer(None, status=204)
-        place = tasks_of(job).index(call.ids[1])
-        role = job.pods[place].role
-        length = len(self._values(call, job, place, "cpuUsage"))
-        metrics = [
-            {
-                "metric": metric,
-                "value": self._values(call, job, place, metric) if has(role, metric) else [_NO_SAMPLE] * length,
-            }
-            for metric in _METRICS
-        ]
-        return Answer({"metrics": metrics})
+    204 without a body before the job runs; afterwards all six series, for any devices.
+    """
+    job = call.world.shown(call.ids[0])
+    if job is None:
+        raise call.refused("not_found")
+    if job.pods and call.ids[1] not in tasks_of(job):
+        raise call.refused("invalid", "The task does not exist.")
+    if job.running is None:
+        return Answer(None, status=204)
+    place = tasks_of(job).index(call.ids[1])
+    role, now = job.pods[place].role, call.world.present
+    length = len(_values(job, place, "cpuUsage", now))
+    metrics = [
+        {"metric": one, "value": _values(job, place, one, now) if has(role, one) else [_NO_SAMPLE] * length}
+        for one in _METRICS
+    ]
+    return Answer({"metrics": metrics})
 
-    def _values(self, call: Call, job: Job, place: int, metric: str) -> list[float]:
-        found = self._series.values(job, place, READINGS[metric], call.world.present)
-        values = [_NO_SAMPLE if value is None else round(value, 3) for value in found]
-        # Collection begins late, and the newest minutes may be missing.
-        late = 0 if len(values) == MOST_MINUTES else 1 if metric in {"cpuUsage", "memUsage"} else 2
-        lag = (0, 0, 0, 0, 0, 1, 1, 2)[crc32(f"{job.pods[place].uid}/{call.world.present // 60}".encode()) % 8]
-        for at in (*range(late), *range(len(values) - lag, len(values))):
-            if 0 <= at < len(values):
-                values[at] = _NO_SAMPLE
-        return values
+
+def _values(job: Job, place: int, metric: str, now: int) -> list[float]:
+    found = series(job, place, READINGS[metric], now)
+    values = [_NO_SAMPLE if value is None else round(value, 3) for value in found]
+    # Collection begins late, and the newest minutes may be missing.
+    late = 0 if len(values) == MOST_MINUTES else 1 if metric in {"cpuUsage", "memUsage"} else 2
+    lag = (0, 0, 0, 0, 0, 1, 1, 2)[crc32(f"{job.pods[place].uid}/{now // 60}".encode()) % 8]
+    for at in (*range(late), *range(len(values) - lag, len(values))):
+        if 0 <= at < len(values):
+            values[at] = _NO_SAMPLE
+    return values
 
 
 def _task_ips(world: World, job: Job) -> list[dict[str, str]]:

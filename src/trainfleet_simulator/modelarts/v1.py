@@ -14,14 +14,20 @@ from zlib import crc32
 
 from trainfleet_simulator.exchange import Answer, Call
 from trainfleet_simulator.modelarts import catalog
-from trainfleet_simulator.modelarts.catalog import DEFAULT, WORKSPACES, refused, workspace_of
-from trainfleet_simulator.modelarts.drafts import compose, ordinary_plan, public_roles
+from trainfleet_simulator.modelarts.catalog import (
+    DEFAULT,
+    WORKSPACES,
+    compose,
+    ordinary_plan,
+    public_roles,
+    workspace_of,
+)
 from trainfleet_simulator.modelarts.job_rows import READINGS, v1_status
 from trainfleet_simulator.world.fleet import ENDLESS, Setting, Submissions, World
 from trainfleet_simulator.world.jobs import Draft, Job
 from trainfleet_simulator.world.nouns import DAY, HOUR, PLANTED_SECRETS
 from trainfleet_simulator.world.pools import Pool
-from trainfleet_simulator.world.usage import TaskSeries
+from trainfleet_simulator.world.usage import series
 
 _NAMES = ("resnet-v1", "bert-v1", "mnist-v1", "unet-v1")
 _HISTORY = 12
@@ -71,11 +77,10 @@ _PER_CARD = ("gpuUtil", "gpuMemUsage")
 
 
 class V1:
-    """The operations on the world of v1 jobs. They remember the series of pods."""
+    """The operations on the world of v1 jobs."""
 
     def __init__(self, legacy: World) -> None:
         self._world = legacy
-        self._series = TaskSeries()
 
     def list_workspaces(self, call: Call) -> Answer:
         """GET /v1/{project_id}/workspaces: `offset` counts pages."""
@@ -117,7 +122,7 @@ class V1:
         found = _versions_of(self._world).get(int(call.ids[0]) if call.ids[0].isdigit() else 0, [])
         found = [one for one in found if one.job_id in call.ids[1:2]] if call.ids[1:] else found
         if not found:
-            raise refused("0105", "The training job or its version does not exist.", 404)
+            raise call.refused("not_found")
         return found
 
     def list_versions(self, call: Call) -> Answer:
@@ -137,7 +142,7 @@ class V1:
         each = call.choice("statistic_type", ("all", "each"), "all") == "each"
         names = _pod_names(version)
         if call.ids[2] not in names:
-            raise refused("0105", "The pod does not exist.", 404)
+            raise call.refused("not_found")
         rows = [
             {"metric": metric, "value": values}
             for metric in _METRICS
@@ -157,7 +162,7 @@ class V1:
     def _values(self, version: Job, place: int, metric: str) -> list[float]:
         # Rates are bytes a second here, except for disks: kilobytes.
         scale = 1e6 if metric.endswith("BytesRate") else 1024 if metric.startswith("disk") else 1
-        found = self._series.values(version, place, READINGS[metric], self._world.present)
+        found = series(version, place, READINGS[metric], self._world.present)
         return [round(scale * (value or 0.0), 2) for value in found]
 
     def _row(self, version: Job) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def list_jobs(call: Call) -> Answer:
 def _job(call: Call) -> Job:
     job = call.world.shown(call.ids[0])
     if job is None or job.draft.workspace_id not in MEMBER:
-        raise ApiError(404, "NotFound", f"The job {call.ids[0]} is not found.")
+        raise call.refused("not_found")
     return job
 
 

@@ -26,7 +26,7 @@ _APIS = {
     "2015-04-01": "sts",
 }
 _METADATA = re.compile("/latest/(?:api|meta-data)/|/credentials-uri")
-_QUOTA = "GET /api/v1/quotas/{QuotaId}"
+_QUOTA, _USERS = "GET /api/v1/quotas/{QuotaId}", "GET /api/v1/quotas/{QuotaId}/activeuserusages"
 _RPC, _PAGED = "(?:GET|POST) /", "PageNumber"
 
 _THROTTLED = "Request was denied due to user flow control."
@@ -69,7 +69,7 @@ class Pai(Cloud):
     id_header = "x-acs-request-id"
 
     def __init__(self, world: World, sts: Sts) -> None:
-        self.world = world
+        super().__init__(world)
         self._verifier = Verifier(ALIBABA, sts)
         monitor = Monitor(world)
         self.routes = [
@@ -79,9 +79,7 @@ class Pai(Cloud):
             route("dlc", "ListEcsSpecs", f"GET /api/v1/ecsspecs {_PAGED}", dlc.list_ecs_specs),
             route("paistudio", "ListQuotas", f"GET /api/v1/quotas/? {_PAGED}", paistudio.list_quotas),
             route("paistudio", "ListQuotaWorkloads", f"{_QUOTA}/workloads {_PAGED}", paistudio.list_quota_workloads),
-            route(
-                "paistudio", "ListQuotaActiveUserUsages", f"{_QUOTA}/activeuserusages {_PAGED}", paistudio.list_users
-            ),
+            route("paistudio", "ListQuotaActiveUserUsages", f"{_USERS} {_PAGED}", paistudio.list_users),
             route("paistudio", "ListNodes", f"GET /api/v1/nodes {_PAGED}", paistudio.list_nodes),
             route("aiworkspace", "ListWorkspaces", f"GET /api/v1/workspaces {_PAGED}", dlc.list_workspaces),
             route("cloudmonitor", "DescribeMetricLast", f"{_RPC} NextToken", monitor.describe_metric_last),

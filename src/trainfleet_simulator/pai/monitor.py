@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from trainfleet_simulator.exchange import Answer, ApiError, Call
-from trainfleet_simulator.pages import Pages
 from trainfleet_simulator.pai import catalog
 from trainfleet_simulator.pai import monitor_metrics as metrics
 from trainfleet_simulator.pai.monitor_metrics import HEALTH, IDLE_WATTS, WATTS_PER_PERCENT, Kind, Metric
@@ -58,7 +57,6 @@ class Monitor:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._pages: dict[str, Pages[Subject | Point]] = {"last": Pages(4096), "list": Pages(8)}
         self._last = lru_cache(12)(self._last_of_all)
         # The metrics of a day are requested one after the other, for the same minutes.
         self._used = lru_cache(1440)(self._use)
@@ -101,7 +99,7 @@ class Monitor:
                 return found
             return [place for place in found if self._world.shows(place.job) and _fits(wanted, _facts(metric, place))]
 
-        return self._answer("last", call, metric, period, find)
+        return _answer(call, metric, period, find)
 
     def describe_metric_list(self, call: Call) -> Answer:
         """DescribeMetricList: the points of a range, open at its start and closed at its end, of at most 31 days.
@@ -128,19 +126,7 @@ class Monitor:
                 for place in _of_range(job, metric, times, wanted)
             ]
 
-        return self._answer("list", call, metric, period, find)
-
-    def _answer(
-        self, operation: str, call: Call, metric: Metric, period: int, find: Callable[[], Sequence[Subject | Point]]
-    ) -> Answer:
-        length, question = call.whole("Length", 1000, 1, 1440), tuple(map(call.text, _QUESTION))
-        page = self._pages[operation].cut(call.text("NextToken"), length, find, question=question)
-        if page is None:
-            raise call.invalid("NextToken", "a token of this list")
-        made = (one if isinstance(one, dict) else _point(metric, one, period) for one in page[0])
-        points = [point for point in made if point is not None]
-        body = {"Code": "200", "Success": True, "Period": str(period)} | ({"NextToken": page[1]} if page[1] else {})
-        return Answer(body | {"Datapoints": json.dumps(points, separators=(",", ":"))})
+        return _answer(call, metric, period, find)
 
     def _named(self, wanted: Sequence[Filter]) -> list[Job] | None:
         """Return the jobs that the filters name; None if a filter names none, or there is no filter."""
@@ -214,6 +200,14 @@ def _asked(call: Call) -> tuple[Metric, int, Sequence[Filter]]:
     ):
         raise call.invalid("Dimensions", f"at most {_MOST_DIMENSIONS} JSON objects of {', '.join(known)}")
     return metric, period, wanted
+
+
+def _answer(call: Call, metric: Metric, period: int, find: Callable[[], Sequence[Subject | Point]]) -> Answer:
+    length = call.whole("Length", 1000, 1, 1440)
+    page, token, _ = call.page(call.text("NextToken"), length, find, *map(call.text, _QUESTION))
+    made = (one if isinstance(one, dict) else _point(metric, one, period) for one in page)
+    points = json.dumps([point for point in made if point is not None], separators=(",", ":"))
+    return Answer({"Code": "200", "Success": True, "Period": str(period), **token, "Datapoints": points})
 
 
 def _time(call: Call, name: str, default: float) -> float:
@@ -311,10 +305,10 @@ def _facts(metric: Metric, place: Subject) -> dict[str, Any]:
         "regionId": catalog.REGION,
         "workspaceId": place.job.draft.workspace_id,
         "jobId": place.job.job_id,
+        "pod": place.pods[0].pod_id,
+        "gpuId": str(place.card),
     }
-    if metric.level != "job":
-        facts["pod"] = place.pods[0].pod_id
-    return facts if place.card is None else facts | {"gpuId": str(place.card)}
+    return {name: facts[name] for name in metrics.DIMENSIONS[metric.level]}
 
 
 def _point(metric: Metric, place: Subject, period: int) -> Point | None:

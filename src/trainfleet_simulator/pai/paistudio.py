@@ -9,7 +9,7 @@ from collections import defaultdict
 from operator import attrgetter
 from typing import Any
 
-from trainfleet_simulator.exchange import Answer, ApiError, Call, utc_text
+from trainfleet_simulator.exchange import Answer, Call, utc_text
 from trainfleet_simulator.pai.catalog import CORDONED, LEASE_DAYS
 from trainfleet_simulator.pai.parameters import MEMBER, bool_of, iso, list_answer, list_of, memory_text
 from trainfleet_simulator.pai.sts import required
@@ -34,7 +34,7 @@ def _quota_of(call: Call, quota_id: str) -> Pool:
     """Return the quota with this id. Raises ApiError if it is not visible."""
     quota = call.world.pools.get(quota_id)
     if quota is None or not _visible(call, quota):
-        raise ApiError(404, "NotFound", f"The quota {quota_id} is not found.")
+        raise call.refused("not_found")
     return quota
 
 

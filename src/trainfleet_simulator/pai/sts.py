@@ -27,7 +27,6 @@ class Sts(Issuer):
     oidc_token = OIDC_TOKEN
 
     def routes(self) -> list[Route]:
-        """Return the operations."""
         return [
             route("sts", "AssumeRole", "(?:GET|POST) /", self.assume_role),
             route("sts", "AssumeRoleWithOIDC", "(?:GET|POST) /", self.assume_role_with_oidc, signed=False),

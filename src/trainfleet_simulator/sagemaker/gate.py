@@ -12,14 +12,10 @@ from xml.sax.saxutils import escape
 
 from starlette.responses import JSONResponse, Response
 
-from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Call, Cloud, Row, XmlResponse, route
-from trainfleet_simulator.pages import offset_of
-from trainfleet_simulator.sagemaker import cloudwatch
+from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Call, Cloud, Row, XmlResponse, place_of, route
+from trainfleet_simulator.sagemaker import cloudwatch, hyperpod, training
 from trainfleet_simulator.sagemaker.catalog import REGION
-from trainfleet_simulator.sagemaker.hyperpod import Capacity
 from trainfleet_simulator.sagemaker.identity import CONTAINER_PATH, TTL_HEADER, XMLNS, AwsSts
-from trainfleet_simulator.sagemaker.parameters import Lists
-from trainfleet_simulator.sagemaker.training import Training
 from trainfleet_simulator.signatures import AWS, Verifier
 from trainfleet_simulator.world.fleet import World
 
@@ -73,17 +69,15 @@ class Aws(Cloud):
     id_header = "x-amzn-requestid"
 
     def __init__(self, world: World, sts: AwsSts) -> None:
-        self.world = world
+        super().__init__(world)
         self._verifier = Verifier(AWS, sts)
-        lists = Lists()
-        training, capacity = Training(lists), Capacity(lists)
         self.routes = [
             route("sagemaker", "Search", "POST / NextToken", training.search),
             route("sagemaker", "DescribeTrainingJob", "POST /", training.describe),
-            route("sagemaker", "ListClusters", "POST / NextToken", capacity.list_clusters),
-            route("sagemaker", "DescribeCluster", "POST /", capacity.describe_cluster),
-            route("sagemaker", "ListClusterNodes", "POST / NextToken", capacity.list_cluster_nodes),
-            route("sagemaker", "ListTrainingPlans", "POST / NextToken", capacity.list_training_plans),
+            route("sagemaker", "ListClusters", "POST / NextToken", hyperpod.list_clusters),
+            route("sagemaker", "DescribeCluster", "POST /", hyperpod.describe_cluster),
+            route("sagemaker", "ListClusterNodes", "POST / NextToken", hyperpod.list_cluster_nodes),
+            route("sagemaker", "ListTrainingPlans", "POST / NextToken", hyperpod.list_training_plans),
             route("cloudwatch", "GetMetricData", "POST / NextToken", cloudwatch.get_metric_data),
             *sts.routes(),
         ]
@@ -163,6 +157,6 @@ def _facts(body: Any) -> dict[str, str]:
     for one in filters if isinstance(filters, list) else []:
         if isinstance(one, dict) and isinstance(one.get("Name"), str):
             plain.setdefault(one["Name"], str(one.get("Value", "")))
-    if offset := offset_of(plain.get("NextToken", "")):
+    if offset := place_of(plain.get("NextToken", ""))[1]:
         plain["Offset"] = str(offset)
     return plain

@@ -8,13 +8,13 @@ https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TrainingPlanSummar
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trainfleet_simulator.exchange import Answer, Call
 from trainfleet_simulator.sagemaker import catalog
 from trainfleet_simulator.sagemaker.catalog import GROUPS, Group, arn
-from trainfleet_simulator.sagemaker.parameters import Lists, Paged, not_found
+from trainfleet_simulator.sagemaker.training import Paged
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.nouns import DAY
 
@@ -33,39 +33,41 @@ class _Named(Paged, rename="pascal", kw_only=True):
     cluster_name: str
 
 
-class Capacity:
-    """The operations."""
-
-    def __init__(self, lists: Lists) -> None:
-        self._lists = lists
-
-    def list_clusters(self, call: Call) -> Answer:
-        """ListClusters."""
-        return self._lists.answer(call, call.read(Paged), "ClusterSummaries", [_cluster(call.world)])
-
-    @staticmethod
-    def describe_cluster(call: Call) -> Answer:
-        """DescribeCluster: its instance groups."""
-        _check_name(call.read(_Named).cluster_name)
-        return Answer({**_cluster(call.world), "InstanceGroups": [_group(group) for group in GROUPS]})
-
-    def list_cluster_nodes(self, call: Call) -> Answer:
-        """ListClusterNodes: the instances that have an id."""
-        asked = call.read(_Named)
-        _check_name(asked.cluster_name)
-        nodes = sorted(_nodes(call.world.started), key=lambda node: (node["LaunchTime"], node["InstanceId"]))
-        return self._lists.answer(call, asked, "ClusterNodeSummaries", nodes)
-
-    def list_training_plans(self, call: Call) -> Answer:
-        """ListTrainingPlans, the latest start first."""
-        plans = [_plan(call.world, name) for name in _PLANS]
-        plans.sort(key=lambda plan: float(plan["StartTime"]), reverse=True)
-        return self._lists.answer(call, call.read(Paged), "TrainingPlanSummaries", plans)
+def _list_answer(call: Call, asked: Paged, name: str, rows: Sequence[Any]) -> Answer:
+    page, token, _ = call.page(asked.next_token, asked.max_results, lambda: rows)
+    return Answer({name: page, **token})
 
 
-def _check_name(name: str) -> None:
-    if name not in {catalog.CLUSTER, CLUSTER_ARN}:
-        raise not_found(f"Cluster {name} not found.")
+def list_clusters(call: Call) -> Answer:
+    """ListClusters."""
+    return _list_answer(call, call.read(Paged), "ClusterSummaries", [_cluster(call.world)])
+
+
+def describe_cluster(call: Call) -> Answer:
+    """DescribeCluster: its instance groups."""
+    _asked(call)
+    return Answer({**_cluster(call.world), "InstanceGroups": [_group(group) for group in GROUPS]})
+
+
+def list_cluster_nodes(call: Call) -> Answer:
+    """ListClusterNodes: the instances that have an id."""
+    nodes = sorted(_nodes(call.world.started), key=lambda node: (node["LaunchTime"], node["InstanceId"]))
+    return _list_answer(call, _asked(call), "ClusterNodeSummaries", nodes)
+
+
+def list_training_plans(call: Call) -> Answer:
+    """ListTrainingPlans, the latest start first."""
+    plans = [_plan(call.world, name) for name in _PLANS]
+    plans.sort(key=lambda plan: float(plan["StartTime"]), reverse=True)
+    return _list_answer(call, call.read(Paged), "TrainingPlanSummaries", plans)
+
+
+def _asked(call: Call) -> _Named:
+    """Return a request about the cluster. Raises ApiError for another one."""
+    asked = call.read(_Named)
+    if asked.cluster_name not in {catalog.CLUSTER, CLUSTER_ARN}:
+        raise call.refused("not_found")
+    return asked
 
 
 def _cluster(world: World) -> dict[str, Any]:

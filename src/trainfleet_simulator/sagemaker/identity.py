@@ -34,7 +34,6 @@ class AwsSts(Issuer):
     session_headers = (TTL_HEADER, "x-aws-ec2-metadata-token")
 
     def routes(self) -> list[Route]:
-        """Return the operations."""
         return [
             route("sts", "AssumeRole", "POST /", self.assume_role),
             route("sts", "AssumeRoleWithWebIdentity", "POST /", self.assume_role_with_web_identity, signed=False),

@@ -17,9 +17,7 @@ from msgspec import Meta
 
 from trainfleet_simulator.exchange import Answer, Body, Call, utc_text
 from trainfleet_simulator.sagemaker import catalog
-from trainfleet_simulator.sagemaker.catalog import arn
-from trainfleet_simulator.sagemaker.drafts import SPOT
-from trainfleet_simulator.sagemaker.parameters import Lists, Paged, not_found
+from trainfleet_simulator.sagemaker.catalog import SPOT, arn
 from trainfleet_simulator.world.jobs import Job
 from trainfleet_simulator.world.nouns import DAY, PLANTED_SECRETS
 
@@ -66,16 +64,9 @@ def transitions(job: Job, now: int) -> list[Transition]:
     ]
 
 
-def secondary_status(job: Job, now: int) -> str:
-    """Return the latest secondary status."""
-    if job.status == "Restarting":
-        return transitions(job, now)[-1].status
-    return _stopped(job) if job.status == "Stopped" else _STATES[job.status][1]
-
-
 def modified(job: Job, now: int) -> int:
     """Return the Unix time of the last change of its secondary status, or of anything else about it."""
-    return max(job.modified, transitions(job, now)[-1].start if job.status == "Restarting" else job.statuses[-1][1])
+    return max(job.modified, transitions(job, now)[-1].start)
 
 
 def _stopped(job: Job) -> str:
@@ -166,6 +157,13 @@ _PROPERTIES: Mapping[str, Callable[[Job, int], str]] = {
 _OPERATORS: Mapping[str, Callable[[str, str], bool]] = {"Equals": eq, "NotEquals": ne, "GreaterThanOrEqualTo": ge}
 
 
+class Paged(Body, rename="pascal"):
+    """A request for a page."""
+
+    next_token: str = ""
+    max_results: Annotated[int, Meta(ge=1, le=100)] = 10
+
+
 class _Filter(Body, rename="pascal"):
     name: Literal["CreationTime", "LastModifiedTime", "TrainingJobName", "TrainingJobStatus"]
     value: str
@@ -178,7 +176,6 @@ class _Filter(Body, rename="pascal"):
             raise ValueError(f"{self.name} {self.operator} {self.value} is invalid")
 
     def fits(self, job: Job, now: int) -> bool:
-        """Return whether a job fits."""
         return _OPERATORS[self.operator](_PROPERTIES[self.name](job, now), self.value)
 
 
@@ -197,31 +194,25 @@ class _Named(Body, rename="pascal"):
     training_job_name: str
 
 
-class Training:
-    """The operations."""
+def search(call: Call) -> Answer:
+    """Search: complete descriptions of the jobs that match an expression, the latest first."""
+    asked, now = call.read(_Search), call.world.now
+    filters = asked.search_expression.filters if asked.search_expression else []
+    by, falling = _PROPERTIES[asked.sort_by], asked.sort_order == "Descending"
 
-    def __init__(self, lists: Lists) -> None:
-        self._lists = lists
+    def find() -> list[Job]:
+        found = [job for job in call.world.jobs.values() if all(one.fits(job, now) for one in filters)]
+        return sorted(found, key=lambda job: (by(job, now), job.job_id), reverse=falling)
 
-    def search(self, call: Call) -> Answer:
-        """Search: complete descriptions of the jobs that match an expression, the latest first."""
-        asked, now = call.read(_Search), call.world.now
-        filters = asked.search_expression.filters if asked.search_expression else []
-        by, falling = _PROPERTIES[asked.sort_by], asked.sort_order == "Descending"
+    jobs, token, total = call.page(asked.next_token, asked.max_results, find)
+    hits = {"TotalHits": {"Value": total, "Relation": "EqualTo"}}
+    return Answer({"Results": [record(job, now) for job in jobs], **token, **hits})
 
-        def find() -> list[Job]:
-            found = [job for job in call.world.jobs.values() if all(one.fits(job, now) for one in filters)]
-            return sorted(found, key=lambda job: (by(job, now), job.job_id), reverse=falling)
 
-        jobs, token, total = self._lists.page(call, asked, find)
-        hits = {"TotalHits": {"Value": total, "Relation": "EqualTo"}}
-        return Answer({"Results": [record(job, now) for job in jobs], **token, **hits})
-
-    @staticmethod
-    def describe(call: Call) -> Answer:
-        """DescribeTrainingJob: the complete description of one job."""
-        name = call.read(_Named).training_job_name
-        job = call.world.shown(job_id_of(name))
-        if job is None or job_name(job) != name:
-            raise not_found()
-        return Answer(description(job, call.world.now))
+def describe(call: Call) -> Answer:
+    """DescribeTrainingJob: the complete description of one job."""
+    name = call.read(_Named).training_job_name
+    job = call.world.shown(job_id_of(name))
+    if job is None or job_name(job) != name:
+        raise call.refused("not_found")
+    return Answer(description(job, call.world.now))

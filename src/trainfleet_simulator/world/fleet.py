@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 from uuid import UUID
@@ -63,8 +63,19 @@ def running_and_end(
     return running, outcome, reason
 
 
+def evenly(running: int, count: int) -> list[int]:
+    """Return so many times that divide a running time into equal parts, in seconds after its start."""
+    return [running * place // (count + 1) for place in range(1, count + 1)]
+
+
+def new_uuid(rng: Random) -> str:
+    """Draw a UUID."""
+    return str(UUID(int=rng.getrandbits(128), version=4))
+
+
 ENDLESS = Plan(3, 4, 30, FOR_EVER, "Stopped", STOPPED_BY_USER, stopping=8)
 QUICK = Plan(2, 3, 15, 240, "Succeeded", SUCCEEDED)
+STOPPED = replace(QUICK, running=270, outcome="Stopped", reason=STOPPED_BY_USER, stopping=45)
 
 
 _WARM_UP = 2400  # seconds of ordinary arrivals before the start, so that the world is busy at the start
@@ -90,7 +101,6 @@ class World:
         population: int | None = None,
         patience: int = 1,
         still: bool = False,
-        closed: bool = False,
     ) -> None:
         self.started = int(now) - (_SETTLED if still else 0)
         self.now = self.started - 32 * DAY
@@ -98,7 +108,7 @@ class World:
         """The time of the newest readings: now. In a still world, it also moves on."""
         self.hidden: set[str] = set()
         """Hidden workspaces; their jobs are hidden, too."""
-        self.closed = closed
+        self.closed = False
         """Whether no job is submitted. Existing jobs continue and end."""
         self._still = still
         self._stopped_at: float = math.inf
@@ -279,7 +289,7 @@ class World:
         self._finish(job, plan.outcome)
 
     def _pod(self, pod_id: str, role: Role, node: Node | None) -> Pod:
-        uid = str(UUID(int=self._rng.getrandbits(128), version=4))
+        uid = new_uuid(self._rng)
         if node is None:  # on public resources: a separate virtual machine
             address = self._rng.getrandbits(16)
             name, ip = f"virtual-{uid[:8]}", f"10.200.{address >> 8}.{max(address & 255, 1)}"

@@ -25,6 +25,17 @@ class Role:
         card_type = machine.card_type
         return cls(type_, count, machine.cpu, machine.memory, machine.cards, card_type, machine.name)
 
+    @classmethod
+    def part_of(cls, machine: Machine, type_: str, count: int, cards: int, *, size: str = "", parts: int = 2) -> Role:
+        """Return pods that each have `cards` cards of a pool's machine, and their share of its other resources.
+
+        Without cards, a pod has half of the CPU that belongs to a card, and one of so many `parts` of its memory.
+        """
+        cpu, memory = (whole * max(cards, 1) // machine.cards for whole in (machine.usable.cpu, machine.usable.memory))
+        if not cards:
+            return cls(type_, count, cpu // 2, memory // parts, machine=size)
+        return cls(type_, count, cpu, memory, cards, machine.card_type, size)
+
     @property
     def amount(self) -> Amount:
         """Return the resources of one pod."""
@@ -161,6 +172,8 @@ class Job:
     """The lost pods, in order."""
     still: bool = False
     """Whether its use of resources is constant."""
+    series: dict[tuple[int, str], tuple[int, list[float | None]]] = field(default_factory=dict)
+    """By place of a pod and metric, the first minute and the readings that were requested so far."""
 
     @property
     def live(self) -> bool:

@@ -6,20 +6,31 @@ ten minutes or so, and may hang: then the accelerators idle while their memory s
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from zlib import crc32
 
 from trainfleet_simulator.world.jobs import Job, Pod
 
-METRIC_TYPES = (
-    "CpuCoreUsage",
-    "GpuCoreUsage",
-    "GpuMemoryUsage",
-    "MemoryUsage",
-    "NetworkInputRate",
-    "NetworkOutputRate",
-    "DiskReadRate",
-    "DiskWriteRate",
-)
+Level = Callable[[float, float, bool, bool], float]
+"""Calculates a value from: what sets one job apart from another (0 to 1), how warm the pod is (0 to 1), whether it is
+idle, and whether it saves a checkpoint."""
+
+
+def _network(level: float, warm: float, idle: bool, saving: bool) -> float:
+    return 0.01 if idle else warm * (2 if saving else 15 + 400 * level)
+
+
+_LEVELS: Mapping[str, Level] = {
+    "CpuCoreUsage": lambda level, warm, idle, saving: 1.2 if idle else 12 + 60 * level,
+    "GpuCoreUsage": lambda level, warm, idle, saving: 0.0 if idle else warm * (8 if saving else 58 + 41 * level),
+    "GpuMemoryUsage": lambda level, warm, idle, saving: warm * (40 + 55 * level),
+    "MemoryUsage": lambda level, warm, idle, saving: 8 + warm * (20 + 60 * level),
+    "NetworkInputRate": _network,
+    "NetworkOutputRate": _network,
+    "DiskReadRate": lambda level, warm, idle, saving: 0.0 if idle or saving else 20 + 180 * level,
+    "DiskWriteRate": lambda level, warm, idle, saving: 0.0 if idle else 350 + 300 * level if saving else 0.4,
+}
+METRIC_TYPES = tuple(_LEVELS)
 _WARM_UP = 45
 _CHECKPOINT_EVERY = 600
 _CHECKPOINT_LASTS = 25
@@ -35,11 +46,11 @@ def reading(metric: str, job: Job, pod: Pod, at: int) -> float | None:
     ended = job.work_ended
     idle = (job.hangs_at is not None and at >= job.hangs_at) or (ended is not None and at > ended)
     if job.still:
-        return round(_value(metric, _draw(pod.pod_id, metric), 1.0, idle=idle, saving=False), 2)
+        return round(_LEVELS[metric](_draw(pod.pod_id, metric), 1.0, idle, False), 2)
     warm = min((at - pod.started) / _WARM_UP, 1.0)
     since_checkpoint = (at - pod.started + _draw(job.job_id, "phase") * _CHECKPOINT_EVERY) % _CHECKPOINT_EVERY
     saving = warm == 1 and since_checkpoint < _CHECKPOINT_LASTS
-    value = _value(metric, _draw(job.job_id, metric), warm, idle=idle, saving=saving)
+    value = _LEVELS[metric](_draw(job.job_id, metric), warm, idle, saving)
     noise = (_noise(pod.uid + metric, at) - 0.5) * 0.12 * value
     top = 100.0 if metric.endswith("Usage") else 10_000.0
     return round(min(max(value + noise, 0.0), top), 2)
@@ -61,48 +72,22 @@ def minute_reading(job: Job, place: int, metric: str, minute: int) -> tuple[floa
     return task_reading(metric, job, place, job.running + 60 * minute + 30)
 
 
-class TaskSeries:
-    """Computes and caches series, because each call requests the whole series again."""
+def series(job: Job, place: int, metric: str, now: int) -> list[float | None]:
+    """Return readings of the task at `place`, oldest first, up to the last whole minute; None if there was none.
 
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, str], tuple[int, list[float | None]]] = {}
-        """The first minute and the readings of a pod's metric."""
-
-    def values(self, job: Job, place: int, metric: str, now: int) -> list[float | None]:
-        """Return readings of the task at `place`, oldest first, up to the last whole minute; None if there was none.
-
-        They cover at most three days, and have at least one reading when the job runs. `metric` is the world's name.
-        """
-        assert job.running is not None
-        ended = job.work_ended
-        minutes = ((now if ended is None else ended) - job.running) // 60
-        if not minutes:
-            return [None]
-        key = job.pods[place].pod_id, metric
-        first, values = self._known.setdefault(key, (max(minutes - MOST_MINUTES, 0), []))
-        for minute in range(first + len(values), minutes):
-            found = minute_reading(job, place, metric, minute)
-            values.append(None if found is None else found[0])
-        return values[-MOST_MINUTES:]
-
-
-def _value(metric: str, level: float, warm: float, *, idle: bool, saving: bool) -> float:
-    """`level` (0 to 1) is what sets one job apart from another."""
-    match metric:
-        case "GpuCoreUsage":
-            return 0.0 if idle else warm * (8 if saving else 58 + 41 * level)
-        case "GpuMemoryUsage":
-            return warm * (40 + 55 * level)
-        case "CpuCoreUsage":
-            return 1.2 if idle else 12 + 60 * level
-        case "MemoryUsage":
-            return 8 + warm * (20 + 60 * level)
-        case "DiskReadRate":
-            return 0.0 if idle or saving else 20 + 180 * level
-        case "DiskWriteRate":
-            return 0.0 if idle else (350 + 300 * level if saving else 0.4)
-        case _:  # the network, both ways
-            return 0.01 if idle else warm * (2 if saving else 15 + 400 * level)
+    They cover at most three days, and have at least one reading when the job runs. The job remembers them, because each
+    call requests the whole series again.
+    """
+    assert job.running is not None
+    ended = job.work_ended
+    minutes = ((now if ended is None else ended) - job.running) // 60
+    if not minutes:
+        return [None]
+    first, values = job.series.setdefault((place, metric), (max(minutes - MOST_MINUTES, 0), []))
+    for minute in range(first + len(values), minutes):
+        found = minute_reading(job, place, metric, minute)
+        values.append(None if found is None else found[0])
+    return values[-MOST_MINUTES:]
 
 
 def _draw(*what: str) -> float:
