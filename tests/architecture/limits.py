@@ -71,7 +71,7 @@ ROWS = (
     Row("model, errors, registry, rest", 746, 1.608, 739, 750, _in(_EXPORTER, *_REST)),
     Row("template of the status page", 543, 0.000, 535, 543,
         _in(_EXPORTER, "web/status_page/page.html", "web/status_page/style")),
-    Row("simulator", 10_781, 1.685, 7_214, 7_000, ("src/trainfleet_simulator",)),
+    Row("simulator", 10_781, 1.685, 6_998, 7_000, ("src/trainfleet_simulator",)),
     Row("conformance kit", 2_745, 1.517, 1_877, 1_800, ("src/trainfleet_conformance",)),
     Row("tests", 71_458, 1.612, 37_940, 38_000, ("tests",)),
     Row("benchmarks, fuzz, generator", 12_296, 2.163, 7_989, 8_000, ("benchmarks", "fuzz", "deploy/generator")),
