@@ -157,10 +157,10 @@ class JobTracker:
         key, before = job.job_id, self.last_known(job.job_id)
         if job.status not in FINISHED:
             return
-        end = now if job.finished is None else job.finished
         ran = before is not None and before.status not in FINISHED | {Status.UNKNOWN}
-        if key not in self._counted or (ran and self._counted[key] != end):  # the same end: a list was not up to date
-            self._counted[key] = end
+        last = max(job.finished or 0.0, job.started or 0.0)  # not after the counted end: a list was not up to date
+        if key not in self._counted or (ran and last > self._counted[key]):
+            self._counted[key] = now if job.finished is None else job.finished
             # What ended before the listed time was listed earlier, and has changed since in another way.
             ended_now = job.finished is not None and job.finished >= max(self._clock.began, self.ends_since(now))
             is_new = ended_now or (before is not None and before.status not in FINISHED)

@@ -44,12 +44,14 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert await fleet.value('job_status{job_id="b",status="starting"}') == 1
     cloud.jobs[0]["Status"] = "Dequeued"  # known, no longer documented as a filter
     cloud.jobs[1]["Status"] = "Hibernating"  # not known at all
+    cloud.jobs.append(job("d", "Hibernating", GmtCreateTime=at(0)))  # from the first poll on
     await fleet.exporter.poll_once()
     assert await fleet.value('job_status{job_id="a",status="starting"}') == 1
-    assert await fleet.value('job_status{job_id="b",status="unknown"}') == 1
-    assert await fleet.value('job_platform_status{job_id="b",platform_status="Hibernating"}') == 1
-    assert await fleet.value('jobs{workspace_id="1",status="unknown",platform_status="Hibernating"}') == 1
-    assert await fleet.value('job_holds_resources{job_id="b"}') is None  # unknown
+    for job_id in "bd":
+        assert await fleet.value(f'job_status{{job_id="{job_id}",status="unknown"}}') == 1
+        assert await fleet.value(f'job_platform_status{{job_id="{job_id}",platform_status="Hibernating"}}') == 1
+        assert await fleet.value(f'job_holds_resources{{job_id="{job_id}"}}') is None  # unknown
+    assert await fleet.value('jobs{workspace_id="1",status="unknown",platform_status="Hibernating"}') == 2
 
 
 @trap("5.1 jobs hold accelerators after their end")

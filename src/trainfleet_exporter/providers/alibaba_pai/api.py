@@ -126,18 +126,14 @@ class Api:
     """The clients of one account and region. Every call raises CloudError, and ends by its deadline (loop time)."""
 
     def __init__(
-        self,
-        config: ProviderConfig,
-        context: BuildContext,
-        open_identity: Callable[[KeyHttp], Credential],
-        *,
-        cloudmonitor: bool,
+        self, config: ProviderConfig, context: BuildContext, login: Callable[[KeyHttp], Credential], *, usage: bool
     ) -> None:
-        self._transport = open_transport(config, context)
-        asked = {api: config.endpoint(api) for api in VERSIONS if api != "cloudmonitor" or cloudmonitor}
+        """`usage`: whether CloudMonitor is called."""
+        self._transport, self.region = open_transport(config, context), config.region
+        asked = {api: config.endpoint(api) for api in VERSIONS if usage or api != "cloudmonitor"}
         self.endpoints: Mapping[str, str] = asked
         self._key_http = KeyHttp(self._transport, context, config.endpoint, asked)
-        self.identity = open_identity(self._key_http)
+        self.identity = login(self._key_http)
         self._clients = {
             api: self._transport.client(url, PaiDialect(api, VERSIONS[api], self.identity, context.clock))
             for api, url in asked.items()

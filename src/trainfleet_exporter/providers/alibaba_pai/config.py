@@ -97,7 +97,7 @@ class Usage(ProfiledUsage):
     @property
     def by_cloudmonitor(self) -> bool:
         """Whether CloudMonitor serves some jobs, and pools."""
-        return self.source in ("auto", "cloudmonitor")
+        return self.enabled and self.source != "job_metrics"
 
     def in_bulk(self, job: Job) -> bool:
         """Whether CloudMonitor serves a job. GetJobMetrics is kept up for pay-as-you-go jobs on general computing only,

@@ -1,8 +1,8 @@
 """Jobs of DLC: ListJobs for live and ended ones, GetJob for pods and histories, ListEcsSpecs for sizes.
 
-Cost of a poll and workspace: one call for each of the ten live statuses and each further 100 jobs in it, one for what
-ended since the last poll, and a few for jobs that are in neither. GetJob: once for each live job and cycle of `pods`,
-and once for each job that ended.
+Cost of a poll and workspace: one call for each of the ten live statuses and each further 100 jobs in it, one each for
+what was created and what ended since the last poll, and a few for jobs that are in none. GetJob: once for each live job
+and cycle of `pods`, and once for each job that ended.
 
 The same field comes in different types from list and detail: RequestGPU "8" and 8.0, RequestMemory "512Gi" and 512.0
 (GiB), RestartTimes "1" and "1/10". Every field may be absent or null. Times are ISO 8601 texts.
@@ -463,6 +463,10 @@ class Jobs:
             for row in rows.values():
                 row.status = row.status or word  # rows may lack the status that they were listed by
             read.found |= await self._translate(read, rows.values())
+        # Of the new jobs in any status, those whose status no list is read by.
+        rows = await self._list(read, {"StartTime": iso_time(read.tracker.ends_since(read.now))}, read.part.deadline)
+        others = [row for row in rows.values() if row.status and row.status not in (*LIVE, *TERMINAL)]
+        read.found |= await self._translate(read, others)
 
     async def _read_ends(self, read: WorkspaceRead) -> bool:
         is_complete = await self._read_ended(read)

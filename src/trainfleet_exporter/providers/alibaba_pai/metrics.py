@@ -152,14 +152,11 @@ class MetricMeta(Struct, rename="pascal", gc=False):
     def keys(self) -> tuple[str, ...]:
         return _listed(self.dimensions)
 
-    @property
-    def period(self) -> int | None:
-        """The period to ask for, None for the default: minutes, since what is finer costs as much and goes sooner."""
-        return min((each for each in self.all_periods if each >= 60), default=max(self.all_periods, default=None))
-
-    @property
-    def all_periods(self) -> list[int]:
-        return [int(period) for period in _listed(self.periods) if period.isascii() and period.isdigit()]
+    def period(self, step: int = 60) -> int | None:
+        """The shortest period of at least `step` seconds, or else the longest; None for the default. Finer points cost
+        as much and are deleted sooner."""
+        periods = [int(period) for period in _listed(self.periods) if period.isascii() and period.isdigit()]
+        return min((each for each in periods if each >= step), default=max(periods, default=None))
 
     @property
     def level(self) -> Level | None:

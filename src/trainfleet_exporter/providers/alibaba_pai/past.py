@@ -11,26 +11,22 @@ https://www.alibabacloud.com/help/en/cms/cloudmonitor-1-0/developer-reference/ap
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 
 from msgspec.structs import replace
 
-from trainfleet_exporter.errors import AccessDenied, NotFound, RequestRefused
-from trainfleet_exporter.families.usage import exposed
+from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.fleet.histories import elapsed
 from trainfleet_exporter.fleet.past import Asked, PastSource, PastUsage, life_of, parts_of
 from trainfleet_exporter.fleet.usage import Reading, SourceMetric
 from trainfleet_exporter.model import FINISHED
-from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.alibaba_pai import jobs, usage
 from trainfleet_exporter.providers.alibaba_pai.api import Api
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.history import StatusTransition, dated, details_of
-from trainfleet_exporter.providers.alibaba_pai.metrics import DLC, JOB_FAMILIES, POOL_FAMILIES, QUOTA, Feed, feeds
+from trainfleet_exporter.providers.alibaba_pai.metrics import Feed
 from trainfleet_exporter.providers.alibaba_pai.pools import Quota, list_quotas, quota
 from trainfleet_exporter.providers.past import DAY, Life, Past, PastCall, Range, Spell, Track
 from trainfleet_exporter.providers.registry import BuildContext
@@ -38,7 +34,6 @@ from trainfleet_exporter.providers.values import utc_time, whole
 from trainfleet_exporter.transport import HISTORY
 from trainfleet_exporter.transport.json_fields import iso_time
 
-log = logging.getLogger(__name__)
 MINUTES_KEPT, FIVES_KEPT = 31 * DAY, 91 * DAY
 """For how long CloudMonitor keeps points of one minute, and those of five and more (seconds)."""
 CLOUDMONITOR = PastSource(
@@ -59,24 +54,20 @@ class PaiPast(Past):
         super().__init__()
         self._config, self._metrics, self._usage = config, context.settings.metrics, config.collectors.usage
         self._retention = context.settings.finished_job_retention
-        self._by_monitor = self._usage.enabled and self._usage.by_cloudmonitor
-        self._api = Api(config, context, config.open_identity, cloudmonitor=True)
-        self._clock = context.clock
+        self._api = Api(config, context, config.open_identity, usage=True)
+        self._spaces = usage.spaces(config, self._metrics.deny)
         self._workspaces: Sequence[str] = ()
         self._quotas: Mapping[str, Quota] = {}
         self._sizes: Mapping[str, jobs.Size] = {}
-        self._feeds: list[Feed] = []
 
     async def aclose(self) -> None:
         await self._api.aclose()
 
     def limits(self, wanted: Range, now: float) -> Sequence[str]:
-        found = []
-        if self._by_monitor and wanted.start < now - FIVES_KEPT:
-            found.append("CloudMonitor keeps points for 91 days: what is older has no usage, except by GetJobMetrics")
-        if self._by_monitor and wanted.start < now - MINUTES_KEPT:
-            found.append("CloudMonitor keeps points of one minute for 31 days: what is older comes every five minutes")
-        return found
+        if not self._spaces or wanted.start >= now - MINUTES_KEPT:
+            return ()
+        older = "what is older comes every five minutes, and has no usage after 91 days, except by GetJobMetrics"
+        return [f"CloudMonitor keeps points of one minute for 31 days: {older}"]
 
     async def learn(self, deadline: float) -> None:
         configured = self._config.workspaces
@@ -84,19 +75,12 @@ class PaiPast(Past):
             workspaces = (await jobs.list_workspaces(self._api, deadline=deadline)).rows
             configured = tuple(key for key, row in workspaces.items() if jobs.workspace(row) is not None)
         self._workspaces = sorted(configured)
-        with _lacking("quotas: jobs lack the models of their accelerators, and pools their usage"):
+        if self._config.collectors.pools.enabled:
             rows = (await list_quotas(self._api, deadline=deadline)).rows
             self._quotas = {quota_id: quota(row) for quota_id, row in rows.items()}
-        with _lacking("machine types: some jobs lack what they asked for"):
-            self._sizes = (await jobs.list_machines(self._api, deadline=deadline)).rows
-        has_pools = self._config.collectors.pools.enabled and not self.job_id
-        for namespace, families in ((DLC, JOB_FAMILIES), (QUOTA, POOL_FAMILIES if has_pools else ())):
-            if self._by_monitor and families:
-                catalogue = (await usage.list_metrics(self._api, namespace, deadline)).rows
-                shown = exposed(families, self._metrics.deny, self._usage.profiling)
-                asked, unfed = feeds(catalogue, shown, self._usage.metrics.given())
-                usage.log_unfed(unfed)
-                self._feeds += asked.values()
+        self._sizes = (await jobs.list_machines(self._api, deadline=deadline)).rows
+        for space in self._spaces:
+            space.choose((await usage.list_metrics(self._api, space.namespace, deadline)).rows)
 
     # Jobs.
 
@@ -122,8 +106,6 @@ class PaiPast(Past):
         ]
 
     async def _search(self, workspace_id: str, query: Mapping[str, str], deadline: float) -> AsyncIterator[Life]:
-        if "TimeRangeField" in query:
-            query = {"EndTime": iso_time(self._clock.now()), **query}
         listing = await jobs.list_jobs(self._api, workspace_id, query, deadline=deadline)
         self.dropped["malformed"] += listing.malformed
         models = {key: each.model for key, each in self._quotas.items()}
@@ -150,22 +132,19 @@ class PaiPast(Past):
     # Usage.
 
     def readings(self, day: Range, lives: Sequence[Life]) -> Iterator[PastCall[Track]]:
-        shown = {family.suffix for family in exposed(JOB_FAMILIES, self._metrics.deny) if self._usage.enabled}
-        types = usage.metric_types(self._usage)
-        metrics = [each for each in types if any(family.suffix in shown for family in each.targets)]
+        types = usage.metric_types(self._usage, self._metrics.deny) if self._usage.enabled else ()
         by_job, by_monitor = (partial(self._owners, source, day, lives) for source in (JOB_METRICS, CLOUDMONITOR))
-        yield from PastUsage(self, JOB_METRICS, metrics, by_job, self._job_metrics).calls(day)
-        for is_of_pools in (False, True):
-            asked = [each for each in self._feeds if (each.level == "pool") is is_of_pools]
-            yield from PastUsage(self, CLOUDMONITOR, asked, by_monitor, self._points).calls(day)
+        yield from PastUsage(self, JOB_METRICS, types, by_job, self._job_metrics).calls(day)
+        for space in self._spaces:
+            yield from PastUsage(self, CLOUDMONITOR, space.feeds.values(), by_monitor, self._points).calls(day)
 
     def _owners(
         self, source: PastSource, day: Range, lives: Sequence[Life], metric: SourceMetric
     ) -> Iterator[tuple[str, int, Range]]:
         """What a source serves of a metric: pools, or some of the jobs."""
         if metric.level == "pool":
-            lives_of = [(key, day.clip(each.created, day.end)) for key, each in self._quotas.items()]
-            yield from ((quota_id, 1, runs) for quota_id, runs in lives_of if not runs.empty)
+            spans = {} if self.job_id else {key: day.clip(each.created, day.end) for key, each in self._quotas.items()}
+            yield from ((quota_id, 1, span) for quota_id, span in spans.items() if not span.empty)
             return
         for life in lives:
             runs = life.runs(day)
@@ -174,17 +153,10 @@ class PaiPast(Past):
                 yield life.job.job_id, parts_of(life, metric.level), runs
 
     async def _points(self, feed: Feed, asked: Asked, deadline: float) -> AsyncIterator[Iterable[Reading]]:
-        times = {
-            # The shortest period that is not below the wanted one.
-            "Period": str(min((each for each in feed.metric.all_periods if each >= asked.step), default=asked.step)),
-            # The range is open at its start and closed at its end.
-            "StartTime": str(asked.span.start * 1000 - 1),
-            "EndTime": str(asked.span.end * 1000 - 1),
-        }
-        names = {key: each.name for key, each in self._quotas.items()}
-        quota = usage.quota_of(names, self._config.region)
-        named = usage.dimensions(feed, asked.within, names)
-        async for found in usage.read_points(self._api, feed, quota, times, named, deadline=deadline):
+        start, end, names = asked.span.start, asked.span.end, asked.within
+        async for found in usage.read_points(
+            self._api, feed, self._quotas, start, end, names=names, step=asked.step, deadline=deadline
+        ):
             yield zip(*found, strict=True)
             del found
 
@@ -198,15 +170,6 @@ class PaiPast(Past):
         )
         for _, found in usage.readings_of(payload, job_id):
             yield found
-
-
-@contextmanager
-def _lacking(what: str) -> Iterator[None]:
-    """Go on if data is refused without which a backfill still makes sense."""
-    try:
-        yield
-    except (AccessDenied, NotFound, RequestRefused) as error:
-        log.warning("backfill continues without some data", extra=fields(data=what, error=error))
 
 
 def job_life(

@@ -24,10 +24,9 @@ class AlibabaPai:
         self.name = config.name
         self.facts = ProviderFacts(platform=config.platform, region=config.region)
         chosen, every, usage = config.collectors, context.settings.poll_interval, config.collectors.usage
-        by_cloudmonitor = usage.enabled and usage.by_cloudmonitor
-        self._api = api = Api(config, context, config.open_identity, cloudmonitor=by_cloudmonitor)
+        self._api = api = Api(config, context, config.open_identity, usage=usage.by_cloudmonitor)
         self.identity, self.endpoints = api.identity, api.endpoints
-        fleet = Workspaces(config, context, STATES)
+        fleet, deny = Workspaces(config, context, STATES), context.settings.metrics.deny
         interval = usage.effective_interval(every)
         using = frozenset({Status.RUNNING, Status.RESTARTING, Status.STOPPING})
         sources = JobSources(fleet, in_bulk=usage.in_bulk, measured=using, interval=interval)
@@ -37,11 +36,11 @@ class AlibabaPai:
         if chosen.pods.enabled:
             self.collectors.append(jobs.pods(chosen.pods.effective_interval(every)))
         self.collectors += collectors_of([pools], chosen, every)
-        if by_cloudmonitor:
-            topic = Usage(api, config, fleet, pools.quotas, sources=sources, deny=context.settings.metrics.deny)
+        if usage.by_cloudmonitor:
+            topic = Usage(api, config, fleet, pools.quotas, sources=sources, deny=deny)
             self.collectors += collectors_of([topic], chosen, every)
         if usage.enabled and usage.source in ("auto", JOB_METRICS):
-            self.collectors.append(collector_of_job_metrics(api, fleet, interval, sources, usage))
+            self.collectors.append(collector_of_job_metrics(api, fleet, interval, sources, usage, deny=deny))
 
     async def aclose(self) -> None:
         await self._api.aclose()

@@ -183,11 +183,11 @@ def _point(names: tuple[str, ...]) -> tuple[type[Any], Mapping[str, Callable[[An
     return msgspec.defstruct("Point", fields, gc=False), {name: attrgetter(f"at_{at}") for at, name in enumerate(names)}
 
 
-def quota_of(quotas: Mapping[str, str], region: str) -> Callable[[str, str, str], str]:
-    """Return what finds the quota of a point by its `quotaId`, `quotaName` and `regionId`. `quotas` are their names by
-    id; an ambiguous name names none. Points are of all regions, where other quotas may have the same names."""
-    counted = Counter(quotas.values())
-    by_name = {name: key for key, name in quotas.items() if counted[name] == 1}
+def quota_of(quotas: Mapping[str, Quota], region: str) -> Callable[[str, str, str], str]:
+    """Return what finds the quota of a point by its `quotaId`, `quotaName` and `regionId`. `quotas` are by id; an
+    ambiguous name names none. Points are of all regions, where other quotas may have the same names."""
+    counted = Counter(quota.name for quota in quotas.values())
+    by_name = {quota.name: key for key, quota in quotas.items() if counted[quota.name] == 1}
 
     def find(quota_id: str, name: str, where: str) -> str:
         return quota_id or (by_name.get(name, "") if where in ("", region) else f"{name} of {where}")
@@ -195,11 +195,10 @@ def quota_of(quotas: Mapping[str, str], region: str) -> Callable[[str, str, str]
     return find
 
 
-def dimensions(feed: Feed, ids: Iterable[str], quotas: Mapping[str, str]) -> list[dict[str, str]]:
-    """Name jobs or quotas in a call. The vendor's text names quotas by `quotaName`, a catalogue may have `quotaId`.
-    `quotas` as in quota_of."""
+def dimensions(feed: Feed, ids: Iterable[str], quotas: Mapping[str, Quota]) -> list[dict[str, str]]:
+    """Name jobs or quotas in a call. The vendor's text names quotas by `quotaName`, a catalogue may have `quotaId`."""
     if feed.level == "pool" and "quotaId" not in feed.metric.keys:
-        return [{"quotaName": quotas[quota_id]} for quota_id in ids if quotas.get(quota_id)]
+        return [{"quotaName": quotas[key].name} for key in ids if key in quotas and quotas[key].name]
     return [{"quotaId" if feed.level == "pool" else "jobId": each} for each in ids]
 
 
@@ -211,21 +210,31 @@ def text_of(value: object) -> str:
 def read_points(
     api: Api,
     feed: Feed,
-    quota: Callable[[str, str, str], str],
-    times: Mapping[str, str],
-    named: Sequence[Mapping[str, str]] = (),
+    quotas: Mapping[str, Quota],
+    start: float,
+    end: float | None = None,
     *,
+    names: Iterable[str] = (),
+    step: int = 60,
     deadline: float,
 ) -> AsyncIterator[Points]:
     """Yield the readings of each page of a metric. Raises CloudError.
 
-    `times` are StartTime alone for the newest point of each resource (DescribeMetricLast), or also EndTime for all
-    points of a range (DescribeMetricList), in milliseconds; and Period. `named` are the resources; none: all.
+    They are the newest one of each resource from a Unix time on (DescribeMetricLast), or all those before `end`
+    (DescribeMetricList), `step` seconds apart if the metric has that. `names` are the resources; none: all.
     """
-    operation, empty = "DescribeMetricList" if "EndTime" in times else "DescribeMetricLast", 0
-    namespace = QUOTA if feed.level == "pool" else DLC
-    asked = {"Namespace": namespace, "MetricName": feed.metric.metric_name or "", "Length": str(POINTS), **times}
-    asked |= {"Dimensions": json.dumps(named, separators=(",", ":"))} if named else {}
+    operation, empty = "DescribeMetricLast" if end is None else "DescribeMetricList", 0
+    named, quota = dimensions(feed, names, quotas), quota_of(quotas, api.region)
+    # The range is open at its start and closed at its end. As a text, the time zone of a time would not be certain.
+    times = {"StartTime": start, "EndTime": end}
+    asked = {
+        "Namespace": QUOTA if feed.level == "pool" else DLC,
+        "MetricName": feed.metric.metric_name or "",
+        "Length": str(POINTS),
+        **{key: str(math.floor(at * 1000) - 1) for key, at in times.items() if at is not None},
+        **({} if (period := feed.metric.period(step)) is None else {"Period": str(period)}),
+        **({"Dimensions": json.dumps(named, separators=(",", ":"))} if named else {}),
+    }
 
     def no_data(page: PointsPage) -> bool:
         return not page.next_token and page.datapoints in (None, "", "[]", [])  # not decoded: it is a long text
@@ -249,12 +258,6 @@ async def list_metrics(api: Api, namespace: str, deadline: float) -> Listing[Met
     return await api.list_all(CATALOGUE, "/", {"Namespace": namespace}, deadline=deadline, page_size=_CATALOGUE_PAGE)
 
 
-def log_unfed(unfed: Iterable[Unfed]) -> None:
-    for family, metric, cause in unfed:
-        facts = fields(reading=family, source="CloudMonitor", source_metric=printable(metric, 80), cause=cause)
-        log.warning("cannot use a metric of the source", extra=facts)
-
-
 class Space:
     """A namespace of CloudMonitor: its metrics, the families that they feed, and what is shown."""
 
@@ -268,7 +271,6 @@ class Space:
         self.served: Mapping[str, float] | None = None
         """The jobs or pools to show in this poll (NewestReadings); None if they are not known."""
         self.without_gpus: Collection[str] = ()
-        self.quota: Callable[[str, str, str], str] = quota_of({}, "")
         self.due = False
         """Whether some of them must have points."""
         self.points = 0
@@ -282,17 +284,35 @@ class Space:
         """Read the catalogue if it is due. Return the feeds that show something else from now on."""
         if not await self.catalogue.refresh(part, partial(list_metrics, api, self.namespace)):
             return set()
-        if not self.catalogue.rows:
-            facts = fields(namespace=self.namespace)
-            log.warning("CloudMonitor lists no metrics; check that its endpoint serves PAI", extra=facts)
-        before, known = self.feeds, self._unfed
-        self.feeds, self._unfed = feeds(self.catalogue.rows, self._families, self._choices)
-        log_unfed(each for each in self._unfed if each not in known)
-        part.dropped("malformed", len(self._unfed))
-        self.catalogue.lost["malformed"] += len(self._unfed)
+        before, unfed = self.feeds, self.choose(self.catalogue.rows)
+        part.dropped("malformed", unfed)
+        self.catalogue.lost["malformed"] += unfed
         changed = {key for key, feed in before.items() if self.feeds.get(key) != feed}
         self.columns = {key: shown for key, shown in self.columns.items() if key not in changed}
         return changed
+
+    def choose(self, catalogue: Mapping[str, MetricMeta]) -> int:
+        """Choose the feeds. Return how many families have a metric that cannot feed them."""
+        if not catalogue:
+            facts = fields(namespace=self.namespace)
+            log.warning("CloudMonitor lists no metrics; check that its endpoint serves PAI", extra=facts)
+        known = self._unfed
+        self.feeds, self._unfed = feeds(catalogue, self._families, self._choices)
+        for family, metric, cause in [each for each in self._unfed if each not in known]:
+            facts = fields(reading=family, source="CloudMonitor", source_metric=printable(metric, 80), cause=cause)
+            log.warning("cannot use a metric of the source", extra=facts)
+        return len(self._unfed)
+
+
+def spaces(config: AlibabaPaiConfig, deny: Sequence[str]) -> list[Space]:
+    """Return the namespaces that are read: of jobs, and of pools if they are polled."""
+    chosen = config.collectors.usage
+    families = {DLC: JOB_FAMILIES, QUOTA: POOL_FAMILIES if config.collectors.pools.enabled else ()}
+    return [
+        Space(namespace, exposed(given, deny, chosen.profiling), chosen.metrics.given())
+        for namespace, given in families.items()
+        if given and chosen.by_cloudmonitor
+    ]
 
 
 class Usage:
@@ -309,12 +329,7 @@ class Usage:
         deny: Sequence[str],
     ) -> None:
         self._api, self._fleet, self._quotas, self._sources = api, fleet, quotas, sources
-        self._region = config.region
-        chosen, choices = config.collectors.usage, config.collectors.usage.metrics.given()
-        self._jobs = Space(DLC, exposed(JOB_FAMILIES, deny, chosen.profiling), choices)
-        self._spaces = [self._jobs]
-        if config.collectors.pools.enabled:
-            self._spaces.append(Space(QUOTA, exposed(POOL_FAMILIES, deny, chosen.profiling), choices))
+        self._jobs, *_ = self._spaces = spaces(config, deny)
         self._publish = partial(publish_fresh, max_data_age=fleet.max_data_age, clock=fleet.clock)
         self._turns, self._cut_off = FairQueue(), False
 
@@ -362,9 +377,8 @@ class Usage:
         space.due = any(now - (job.started or job.created or now) > _SURELY_REPORTING for job in jobs)
 
     async def _serve_pools(self, space: Space) -> None:
-        quotas = await self._quotas.get()
-        space.served, space.due = self._begun(space), bool(quotas)
-        space.quota = quota_of({key: quota.name for key, quota in quotas.items()}, self._region)
+        space.due = bool(await self._quotas.get())
+        space.served = self._begun(space)
 
     async def _read(self, space: Space, part: Part) -> None:
         feed, served = space.feeds[part.key], space.served or {}
@@ -377,7 +391,7 @@ class Usage:
             await self._ask(feed, space, sorted(served), newest, part.deadline)
             space.points += newest.points
             part.dropped("no_data", 0 if newest.points else 1)
-        columns = space.columns[part.key] = newest.of_families(feed.targets, period=feed.metric.period or 0)
+        columns = space.columns[part.key] = newest.of_families(feed.targets, period=feed.metric.period() or 0)
         count(part, newest.dropped)
         await self._publish(part, columns, begun=partial(self._begun, space))
 
@@ -389,32 +403,27 @@ class Usage:
     async def _ask(
         self, feed: Feed, space: Space, served: Sequence[str], into: NewestReadings, deadline: float
     ) -> None:
-        """Every point of a metric there is, or those of the named resources if it must be so."""
-        clock = asyncio.get_running_loop().time
+        """Every point of a metric there is, or those of the named resources if it must be so. By default the service
+        looks back two hours, and what ended in them would fill most pages."""
+        clock, quotas = asyncio.get_running_loop().time, self._quotas.value
+
+        async def take(*names: str) -> None:
+            async for found in read_points(self._api, feed, quotas, into.since, names=names, deadline=deadline):
+                into.take(*found)
+                del found
+
         if is_unnamed := clock() >= space.named_until:
             try:
-                await self._take(feed, space, into, deadline)
+                await take()
                 return
             except RequestRefused:
                 if into.points:
                     raise
         for start in range(0, len(served), _NAMES):
-            await self._take(feed, space, into, deadline, served[start : start + _NAMES])
+            await take(*served[start : start + _NAMES])
             if is_unnamed and clock() >= space.named_until:  # that Dimensions were missing was the reason
                 space.named_until = clock() + _DAY
                 self._log_names(space, "it rejects calls without them")
-
-    async def _take(
-        self, feed: Feed, space: Space, into: NewestReadings, deadline: float, names: Sequence[str] = ()
-    ) -> None:
-        """Take over the newest point of each resource. By default the service looks back two hours, and what ended in
-        them would fill most pages. As a text, the time zone of a time would not be certain."""
-        times = {"StartTime": str(math.floor(into.since * 1000))}
-        times |= {} if feed.metric.period is None else {"Period": str(feed.metric.period)}
-        named = dimensions(feed, names, {key: quota.name for key, quota in self._quotas.value.items()})
-        async for found in read_points(self._api, feed, space.quota, times, named, deadline=deadline):
-            into.take(*found)
-            del found
 
     async def _try_names(self, poll: Poll, space: Space) -> None:
         """Ask by name where nothing came although there must be something, and look whether that helps."""
@@ -452,16 +461,17 @@ METRIC_TYPES = {
 """By MetricType of GetJobMetrics, what its values are of."""
 
 
-def metric_types(chosen: UsageConfig) -> list[SourceMetric]:
-    """Return the types, with the units of the config. The unit of a named metric of CloudMonitor is not theirs."""
+def metric_types(chosen: UsageConfig, deny: Sequence[str] = ()) -> list[SourceMetric]:
+    """Return the types that feed an exposed family, with the units of the config. The unit of a named metric of
+    CloudMonitor is not theirs."""
     given, found = chosen.metrics.given(), list[SourceMetric]()
     units = {key: each.unit for key, each in given.items() if not each.name or chosen.source == JOB_METRICS}
     for name, suffix in METRIC_TYPES.items():
         measure = MEASURES[suffix]
         usual = "%" if measure.is_ratio else "MB/s"
         factor = UNITS[measure.quantity][units.get(f"pod_{suffix}") or units.get(f"job_{suffix}") or usual]
-        targets = {measure.of("pod"): factor, measure.of("job"): factor}
-        found.append(SourceMetric(name, "pod", targets))
+        targets = dict.fromkeys(exposed([measure.of("pod"), measure.of("job")], deny), factor)
+        found += [SourceMetric(name, "pod", targets)] if targets else []
     return found
 
 
@@ -513,10 +523,10 @@ def is_without_gpus(job: Job) -> bool:
 
 
 def collector_of_job_metrics(
-    api: Api, fleet: Workspaces, interval: float, sources: JobSources, chosen: UsageConfig
+    api: Api, fleet: Workspaces, interval: float, sources: JobSources, chosen: UsageConfig, *, deny: Sequence[str]
 ) -> EachJob:
     """The collector of the jobs that `sources` leave to this one, the newest jobs first."""
-    types = metric_types(chosen)
+    types = metric_types(chosen, deny)
 
     async def read(part: Part) -> None:
         job, now, found = fleet.live[part.key], fleet.clock.now(), list[tuple[SourceMetric, NewestReadings]]()
@@ -533,7 +543,7 @@ def collector_of_job_metrics(
             newest = NewestReadings("pod", begun, subjects, now=now, max_age=age)
             found.append((metric, newest))
             take(payload, newest, part.key)
-            if not newest.taken and (+newest.dropped).keys() <= {"no_data"} and len(found) == 1:
+            if metric.key == "CpuCoreUsage" and not newest.taken and (+newest.dropped).keys() <= {"no_data"}:
                 break  # every running pod uses some CPU: a job without a CPU reading is not served at all
         columns = job_columns(found)  # which counts what is out of range
         for _, newest in found:
@@ -550,5 +560,5 @@ def collector_of_job_metrics(
         need=lambda job: -(job.created or 0.0),
         data="usage from GetJobMetrics",
         sources=sources,
-        calls=lambda job_id: len(METRIC_TYPES),
+        calls=lambda job_id: len(types),
     )
