@@ -9,13 +9,13 @@ was created. All times of records are Unix seconds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from operator import itemgetter
 from typing import TypeAlias
 
 from msgspec import Struct
 
 from trainfleet_exporter.fleet.histories import Interval, JobFault, Records, Recovery
-from trainfleet_exporter.model import Cause, Status
+from trainfleet_exporter.model import FINISHED, Cause, Status
 from trainfleet_exporter.providers.values import code, readable, unix_time
 from trainfleet_exporter.transport.json_fields import unusable
 
@@ -90,23 +90,22 @@ RESCHEDULED = ("job_reschedule", "job_reschedule_with_taint")
 """The strategies that schedule all tasks of a job again. `pod_reschedule` leaves the other tasks on their nodes."""
 WAITING = (Status.CREATING, Status.QUEUED)
 Run: TypeAlias = tuple[RunningRecord, float]
-Attempt: TypeAlias = tuple[RecoverRecord, float]
-"""A record, and when the run or attempt started."""
+"""A record, and when the run started."""
 
 
 def records(state: JobStatus, status: Status, created: float | None) -> Records:
     """The history of a job that has a status, and was created at a Unix time."""
     given = readable(state.running_records)
     runs = [(record, start) for record in given if (start := unix_time(record.start_at)) is not None]
-    runs.sort(key=lambda run: run[1])
-    attempts = _attempts(given)
-    recoveries, times = _recoveries(attempts, runs)
+    runs.sort(key=itemgetter(1))
+    attempts = [attempt for record in given for attempt in readable(record.recover_records)]
+    faults, recoveries, times = _recoveries(attempts, runs)
     return Records(
         intervals=_spans(state, status, created, runs),
-        faults=None if state.running_records is None else tuple(_faults(attempts, runs)),
+        faults=None if state.running_records is None else tuple(faults),
         recoveries=tuple(recoveries),
         recovery_intervals=tuple(times),
-        exit_codes=tuple(_exit_codes(state)),
+        exit_codes=tuple(_exit_codes(state, status)),
     )
 
 
@@ -119,40 +118,17 @@ def _spans(state: JobStatus, status: Status, created: float | None, runs: Sequen
     found: list[Interval] = []
     if created is not None and not _lacks_first_run(state):  # in milliseconds, where starts are in whole seconds
         found.append(Interval("queued", min(created, runs[0][1]), runs[0][1]))
-    starts = [start for _, start in runs]
-    for (record, start), next_start in zip(runs, [*starts[1:], None], strict=True):
+    for (record, start), following in zip(runs, [*(start for _, start in runs[1:]), None], strict=True):
         end = unix_time(record.end_at)
         if end is not None and end < start:
             unusable(end, "out_of_range")
             continue
-        found += _run(record, start, next_start if end is None else end)
+        found += _run(record, start, following if end is None else end)
         if end is None:
             continue
-        if end < next_start if next_start is not None else status in (*WAITING, Status.RUNNING):
-            found += _gap(record, end, next_start, waits=next_start is None and status in WAITING)
+        if end < following if following is not None else status in (*WAITING, Status.RUNNING):
+            found += _gap(record, end, following, status)
     return tuple(found)
-
-
-def _gap(record: RunningRecord, end: float, next_start: float | None, *, waits: bool) -> Iterator[Interval]:
-    """The time after a run: recovery until the last attempt ends, then a wait for capacity, if the job `waits` by its
-    phase, was preempted, so that nothing recovers it, or was scheduled again. What restarts in place recovers until the
-    next run."""
-    attempts = [attempt for attempt in record.recover_records or () if attempt is not None]
-    recovered = max([at for attempt in attempts if (at := unix_time(attempt.recover_end_at)) is not None], default=None)
-    moved = [unix_time(attempt.recover_start_at) or end for attempt in attempts if attempt.recover in RESCHEDULED]
-    loses_nodes = waits or any(each.recover in (*RESCHEDULED, "pod_reschedule") for each in attempts)
-    if recovered is not None and loses_nodes and (next_start is None or recovered < next_start):
-        wait: float | None = max(end, recovered)
-    elif next_start is not None and moved:
-        wait = max(end, min(moved))
-    elif waits or (next_start is not None and not attempts and (record.end_recover or "") in ("", *RESCHEDULED)):
-        wait = end
-    else:
-        wait = next_start
-    if wait != end:
-        yield Interval("recovering", end, wait)
-    if wait is not None and (next_start is None or wait < next_start):
-        yield Interval("queued", wait, next_start)
 
 
 def _lacks_first_run(state: JobStatus) -> bool:
@@ -166,49 +142,50 @@ def _run(record: RunningRecord, start: float, end: float | None) -> Iterator[Int
     ready = unix_time(record.xpu_start_at)
     if ready is not None and ready < start:
         unusable(ready, "out_of_range")
-        ready = None
-    if ready is None:
-        yield Interval("running", start, end)
-        return
-    ready = ready if end is None else min(ready, end)
-    yield Interval("preparing", start, ready)
-    if end is None or end > ready:
-        yield Interval("running", ready, end)
+    elif ready is not None:
+        start, before = ready if end is None else min(ready, end), start
+        yield Interval("preparing", before, start)
+        if start == end:
+            return
+    yield Interval("running", start, end)
 
 
-def _attempts(given: Sequence[RunningRecord]) -> list[Attempt]:
-    """The attempts to recover of all runs that have a date, by that date."""
-    dated = [
-        (attempt, start)
-        for record in given
-        for attempt in readable(record.recover_records)
-        if (start := unix_time(attempt.recover_start_at)) is not None
-    ]
-    return sorted(dated, key=lambda found: found[1])
+def _gap(record: RunningRecord, end: float, following: float | None, status: Status) -> Iterator[Interval]:
+    """The time after a run: recovery until the last attempt ends, then a wait for capacity if the job has to be
+    scheduled again. Without an attempt, it was preempted. What restarts in place recovers until the next run."""
+    attempts = [attempt for attempt in record.recover_records or () if attempt is not None]
+    moved = [unix_time(attempt.recover_start_at) or end for attempt in attempts if attempt.recover in RESCHEDULED]
+    waits = bool(moved) or (not attempts and (record.end_recover or "") in ("", *RESCHEDULED))
+    if following is None:
+        waits = status in WAITING
+    ends = [at for attempt in attempts if (at := unix_time(attempt.recover_end_at)) is not None]
+    lost_nodes = waits or moved or any(attempt.recover == "pod_reschedule" for attempt in attempts)
+    queued = min(moved, default=end) if waits else following
+    if ends and lost_nodes and (following is None or max(ends) < following):
+        queued = max(ends)
+    if queued is None or queued > end:
+        yield Interval("recovering", end, queued)
+    if queued is not None and (following is None or queued < following):
+        yield Interval("queued", max(end, queued), following)
 
 
-def _faults(attempts: Sequence[Attempt], runs: Sequence[Run]) -> Iterator[JobFault]:
-    downgraded: set[str] = set()
+def _recoveries(
+    attempts: Sequence[RecoverRecord], runs: Sequence[Run]
+) -> tuple[list[JobFault], list[Recovery], list[Interval]]:
+    """The faults, the attempts to recover that have ended, and the times of all. One in progress lasts at most until
+    the next run starts."""
+    faults, ended, times = list[JobFault](), list[Recovery](), list[Interval]()
+    downgraded = set[str]()
     """Tasks whose latest attempt was downgraded: the next one is for the same fault."""
-    for attempt, start in attempts:
-        task = attempt.related_task or ""
+    dated = [(attempt, at) for attempt in attempts if (at := unix_time(attempt.recover_start_at)) is not None]
+    for attempt, start in sorted(dated, key=itemgetter(1)):
+        end, result, task = unix_time(attempt.recover_end_at), attempt.recover_result, attempt.related_task or ""
         if task not in downgraded:
             scenario = code(attempt.fault_scenario)
-            yield JobFault(start, CAUSES.get(scenario, "other"), scenario, task)
+            faults.append(JobFault(start, CAUSES.get(scenario, "other"), scenario, task))
         downgraded.discard(task)
-        if attempt.recover_result == DOWNGRADED:
+        if result == DOWNGRADED:
             downgraded.add(task)
-    for (record, _), _following in pairwise(runs):  # of a service that reports no attempts
-        end = unix_time(record.end_at)
-        if end is not None and record.end_recover and not record.recover_records:
-            yield JobFault(end, "other", "", record.end_related_task or "")
-
-
-def _recoveries(attempts: Sequence[Attempt], runs: Sequence[Run]) -> tuple[list[Recovery], list[Interval]]:
-    """The attempts that have ended, and the times of all. One in progress lasts at most until the next run starts."""
-    ended, times = list[Recovery](), list[Interval]()
-    for attempt, start in attempts:
-        end, result, task = unix_time(attempt.recover_end_at), attempt.recover_result, attempt.related_task or ""
         seconds = None if end is None or end < start else end - start
         if seconds is not None:
             times.append(Interval("recovering", start, end))
@@ -218,12 +195,16 @@ def _recoveries(attempts: Sequence[Attempt], runs: Sequence[Run]) -> tuple[list[
             times.append(Interval("recovering", start, next((later for _, later in runs if later > start), None)))
         if result and result != UNDER_WAY:
             ended.append(Recovery(start, code(attempt.recover) or "other", code(result) or "other", seconds, task))
-    return ended, times
+    for record, _ in runs[:-1]:  # of a service that reports no attempts
+        end = unix_time(record.end_at)
+        if end is not None and record.end_recover and not record.recover_records:
+            faults.append(JobFault(end, "other", "", record.end_related_task or ""))
+    return faults, ended, times
 
 
-def _exit_codes(state: JobStatus) -> Iterator[tuple[str, int]]:
-    """0 means a code that is not set, until the job has ended."""
-    seen: set[str] = set()
+def _exit_codes(state: JobStatus, status: Status) -> Iterator[tuple[str, int]]:
+    """The first exit code of each task. 0 means a code that is not set, until the job has ended."""
+    seen = set[str]()
     for found in readable(state.task_statuses):
         if not found.task or found.exit_code is None or found.task in seen:
             continue
@@ -231,5 +212,5 @@ def _exit_codes(state: JobStatus) -> Iterator[tuple[str, int]]:
             unusable(found.exit_code, "malformed")
             continue
         seen.add(found.task)
-        if found.exit_code or state.phase in ("Completed", "Failed", "Terminated", "Abnormal"):
+        if found.exit_code or status in FINISHED:
             yield found.task, int(found.exit_code)

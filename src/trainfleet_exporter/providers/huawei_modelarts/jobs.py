@@ -87,9 +87,6 @@ class PartInfo(Struct, gc=False):
     unit: str | None = None
 
 
-NO_PART: Final = PartInfo()
-
-
 class FlavorInfo(Struct, gc=False):
     """The resources of one node."""
 
@@ -185,6 +182,7 @@ NO_STATUS: Final = JobStatus()
 NO_SPEC: Final = JobSpec()
 NO_RESOURCE: Final = Resource()
 NO_FLAVOR: Final = Flavor()
+NO_INFO: Final = FlavorInfo()
 NOT_ALLOCATED: Final = AllocatedResources()
 
 # Words.
@@ -241,7 +239,7 @@ def job(row: JobRow, workspace_id: str = "") -> Job | None:
         cpu_cores=total([role.on_all(role.cpu) for role in roles], is_ratio=False),
         memory_bytes=gibibytes(total([role.on_all(role.memory_gib) for role in roles], is_ratio=False)),  # by habit
         nodes=None if has_ended else amount(resource.node_count),
-        accelerators=_accelerators(roles),
+        accelerators=accelerators(roles),
         tags=_tags(row, metadata, spec),
     )
 
@@ -258,28 +256,11 @@ def last_end(runs: Iterable[RunningRecord | None] | None) -> float | None:
     return max(dated, key=itemgetter(0), default=(0.0, None))[1]
 
 
-class JobTasks(Struct, frozen=True, gc=False):
-    """The names of a job's tasks, how often it was started, and how often it may be restarted after a failure."""
-
-    names: tuple[str, ...] = ()
-    runs: int = 0
-    restarts_allowed: int | None = None
-
-
-def tasks(row: JobRow) -> JobTasks:
-    """The tasks of a job. Their names are the same few in most jobs, and so are the objects."""
-    annotations, state = (row.metadata or NO_METADATA).annotations or {}, row.status or NO_STATUS
-    names = dict.fromkeys(intern(name) for name in state.tasks or () if isinstance(name, str) and name)
-    return JobTasks(tuple(names), len(state.running_records or ()), whole(number(annotations.get(RETRIES))))
-
-
-Places: TypeAlias = Mapping[str, tuple[str, str]]
-"""By task, the name of its node and its own address."""
-
-
-def role_of(task: str) -> str:
-    """The role in a task's name: `worker` of `worker-0`."""
-    return task.rpartition("-")[0] or task
+def _tags(row: JobRow, metadata: JobMetadata, spec: JobSpec) -> tuple[tuple[str, str], ...]:
+    found = {key: value for key, value in (metadata.annotations or {}).items() if isinstance(value, str)}
+    for tags in (row.tags, metadata.tags, spec.tags):
+        found.update((tag.key, tag.value or "") for tag in tags or () if tag.key)
+    return tuple(found.items())
 
 
 def accelerator_kind(name: str) -> Accelerator | None:
@@ -293,7 +274,7 @@ def accelerator_kind(name: str) -> Accelerator | None:
 
 
 class Role(Struct, gc=False):
-    """The requested resources of each of several nodes."""
+    """The requested resources of each of several nodes. None is unknown."""
 
     nodes: float | None = None
     cpu: float | None = None
@@ -301,7 +282,7 @@ class Role(Struct, gc=False):
     devices: Accelerators | None = None
 
     def on_all(self, each: float | None) -> float | None:
-        """What all nodes have together; None if that is not known."""
+        """What all nodes have together."""
         return None if self.nodes is None or each is None else self.nodes * each
 
 
@@ -323,31 +304,28 @@ def _roles(row: JobRow) -> Iterator[Role]:
 
 
 def _role(container: AllocatedResources | None, flavor: Flavor | None, nodes: float | None) -> Role:
+    """What one node has: the main container's allocation, or else what its flavor says."""
     container, flavor = container or NOT_ALLOCATED, flavor or NO_FLAVOR
-    info = flavor.flavor_info or FlavorInfo()
-    cpu, memory, more = amount(container.cpu_core_num), amount(container.mem_size), info.memory or NO_PART
-    if cpu is None:
-        cpu = amount((info.cpu or NO_PART).core_num)
-    if memory is None and (more.unit or "").upper() in {"GB", "GIB", ""}:
-        memory = amount(more.size)
-    return Role(nodes, cpu, memory, _devices_of(container, flavor.flavor_type or "", info))
+    info, kind = flavor.flavor_info or NO_INFO, flavor.flavor_type or ""
+    found = Role(nodes, amount(container.cpu_core_num), amount(container.mem_size))
+    if found.cpu is None and info.cpu is not None:
+        found.cpu = amount(info.cpu.core_num)
+    if found.memory_gib is None and info.memory is not None and (info.memory.unit or "GB").upper() in {"GB", "GIB"}:
+        found.memory_gib = amount(info.memory.size)
+    model, count = container.accelerator_type or "", amount(container.accelerator_num)
+    if count is not None:
+        of = accelerator_kind(model) or accelerator_kind(kind)
+        found.devices = Accelerators(of or "gpu", model if count else "", count) if of or not count else None
+    elif info.npu is not None and (units := amount(info.npu.unit_num)):
+        found.devices = Accelerators("npu", info.npu.product_name or "", units)
+    elif info.gpu is not None and (units := amount(info.gpu.unit_num)):
+        found.devices = Accelerators("gpu", info.gpu.product_name or "", units)
+    elif kind.upper() == "CPU":
+        found.devices = Accelerators("gpu", "", 0.0)
+    return found
 
 
-def _devices_of(container: AllocatedResources, flavor_type: str, info: FlavorInfo) -> Accelerators | None:
-    """The accelerators of one node; None if the answer does not say."""
-    each = amount(container.accelerator_num)
-    if each is not None:
-        model = container.accelerator_type or ""
-        kind = accelerator_kind(model) or accelerator_kind(flavor_type)
-        return Accelerators(kind or "gpu", model if each else "", each) if kind or not each else None
-    kinds: Sequence[tuple[Accelerator, PartInfo | None]] = (("npu", info.npu), ("gpu", info.gpu))
-    for kind, devices in kinds:
-        if devices is not None and (units := amount(devices.unit_num)):
-            return Accelerators(kind, devices.product_name or "", units)
-    return Accelerators("gpu", "", 0.0) if flavor_type.upper() == "CPU" else None
-
-
-def _accelerators(roles: Iterable[Role]) -> tuple[Accelerators, ...]:
+def accelerators(roles: Iterable[Role]) -> tuple[Accelerators, ...]:
     """By kind and model, over all roles; none where it is not known of every role."""
     counts: defaultdict[tuple[Accelerator, str], float] = defaultdict(float)
     for role in roles:
@@ -358,11 +336,24 @@ def _accelerators(roles: Iterable[Role]) -> tuple[Accelerators, ...]:
     return tuple(Accelerators(kind, model, count) for (kind, model), count in real.items())
 
 
-def _tags(row: JobRow, metadata: JobMetadata, spec: JobSpec) -> tuple[tuple[str, str], ...]:
-    found = {key: value for key, value in (metadata.annotations or {}).items() if isinstance(value, str)}
-    for tags in (row.tags, metadata.tags, spec.tags):
-        found.update((tag.key, tag.value or "") for tag in tags or () if tag.key)
-    return tuple(found.items())
+class JobTasks(Struct, frozen=True, gc=False):
+    """The names of a job's tasks, how often it was started, and how often it may be restarted after a failure."""
+
+    names: tuple[str, ...] = ()
+    runs: int = 0
+    restarts_allowed: int | None = None
+
+
+def tasks(row: JobRow) -> JobTasks:
+    """The tasks of a job. Their names are the same few in most jobs, and so are the objects."""
+    annotations, state = (row.metadata or NO_METADATA).annotations or {}, row.status or NO_STATUS
+    names = dict.fromkeys(intern(name) for name in state.tasks or () if isinstance(name, str) and name)
+    return JobTasks(tuple(names), len(state.running_records or ()), whole(number(annotations.get(RETRIES))))
+
+
+def role_of(task: str) -> str:
+    """The role in a task's name: `worker` of `worker-0`."""
+    return task.rpartition("-")[0] or task
 
 
 # The calls.
@@ -377,10 +368,10 @@ async def list_workspaces(api: Api, deadline: float) -> Listing[WorkspaceRow]:
     """GET /v1/{project}/workspaces: those that the identity may enter; the default one in a region that does not serve
     workspaces. `offset` is a page's number."""
     operation = "ListWorkspaces"
+    given: Mapping[str, Any] = {"version": 1, "unserved": WorkspacesPage(1.0, [WorkspaceRow("0", "default")])}
 
     async def read_page(number: int) -> Page[WorkspaceRow]:
         query = {"offset": str(number), "limit": str(WORKSPACES_PAGE), "filter_accessible": "true"}
-        given: Mapping[str, Any] = {"version": 1, "unserved": WorkspacesPage(1.0, [WorkspaceRow("0", "default")])}
         page = await api.get(operation, "workspaces", WorkspacesPage, query, deadline=deadline, **given)
         return Page(whole(page.total_count), page.workspaces)
 
@@ -388,39 +379,34 @@ async def list_workspaces(api: Api, deadline: float) -> Listing[WorkspaceRow]:
 
 
 async def search_jobs(
-    api: Api, workspace_id: str, filters: Sequence[Filter], *, deadline: float, host_ips: Sequence[str] = ()
+    api: Api, workspace_id: str, filters: Sequence[Filter], *, deadline: float, **hosts: Sequence[str]
 ) -> Listing[JobRow]:
-    """POST /v2/{project}/training-job-searches: all pages, oldest first. `offset` is a page's number.
+    """Search all pages.
 
     `host_ips` selects jobs of the last 31 days on at most ten nodes. Only then do rows say where tasks run.
     """
-    hosts = {"host_ips": list(host_ips)} if host_ips else {}
 
     async def read_page(number: int) -> Page[JobRow]:
-        page = await _search(api, workspace_id, filters, offset=number, limit=JOBS_PAGE, deadline=deadline, **hosts)
+        page = await _search(api, workspace_id, filters, {"offset": number, "limit": JOBS_PAGE, **hosts}, deadline)
         return Page(whole(page.total), page.items)
 
     return await read_whole_list(read_page, id_of=attrgetter("id"), operation=_SEARCH)
 
 
 async def _search(
-    api: Api, workspace_id: str, filters: Sequence[Filter], *, offset: int, limit: int, deadline: float, **hosts: Any
+    api: Api, workspace_id: str, filters: Sequence[Filter], page: Mapping[str, Any], deadline: float
 ) -> JobsPage:
-    body = {
-        "offset": offset,
-        "limit": limit,
-        "sort_by": "create_time",
-        "order": "asc",
-        "workspace_id": workspace_id,
-        "filters": [{"key": key, "operator": how, "value": list(values)} for key, how, values in filters],
-        **hosts,
-    }
-    given: Mapping[str, Any] = {"method": "POST", "body": json.dumps(body).encode(), "limits": PAGE}
+    """POST /v2/{project}/training-job-searches: one page, oldest first. `offset` is a page's number."""
+    found = [{"key": key, "operator": operator, "value": list(values)} for key, operator, values in filters]
+    asked = {"workspace_id": workspace_id, "filters": found, "sort_by": "create_time", "order": "asc", **page}
+    given: Mapping[str, Any] = {"method": "POST", "body": json.dumps(asked).encode(), "limits": PAGE}
     return await api.get(_SEARCH, "training-job-searches", JobsPage, deadline=deadline, **given)
 
 
 # The collectors.
 
+Places: TypeAlias = Mapping[str, tuple[str, str]]
+"""By task, the name of its node and its own address."""
 _BY_ID_AT_ONCE = 10
 """The number of values in one filter."""
 LONGEST_WINDOW = 30 * 86400.0
@@ -496,25 +482,23 @@ class Jobs:
     @collector("job_counts")
     async def job_counts(self, poll: Poll) -> None:
         """Finished jobs by phase, of those that were created within the window; and the quota of the project."""
-
-        async def read(part: Part) -> None:
-            if part.key == _QUOTA:
-                await self._read_quota(part)
-                return
-            now = self._fleet.clock.now()
-            created = iso_time(now - self._window), iso_time(now)
-            counts = []
-            for phase in TERMINAL:
-                filters = [("phase", "in", (phase,)), ("create_time", "between", created)]
-                page = await _search(self._api, part.key, filters, offset=0, limit=1, deadline=part.deadline)
-                if (count := whole(page.total)) is None:
-                    raise BadAnswer("the answer has no total", operation=_SEARCH)
-                counts.append(JobCount(part.key, JOB_STATUS[phase], phase, count))
-            await part.publish(counts)
-
         keys = [*await self._fleet.ids.get(), _QUOTA]
         poll.keep_only(keys)
-        await self._count_turns.read_each(poll, keys, read, at_once=self._fleet.at_once)
+        await self._count_turns.read_each(poll, keys, self._count, at_once=self._fleet.at_once)
+
+    async def _count(self, part: Part) -> None:
+        if part.key == _QUOTA:
+            await self._read_quota(part)
+            return
+        now, counts = self._fleet.clock.now(), []
+        created = "create_time", "between", (iso_time(now - self._window), iso_time(now))
+        for phase in TERMINAL:
+            filters = [("phase", "in", (phase,)), created]
+            page = await _search(self._api, part.key, filters, {"offset": 0, "limit": 1}, part.deadline)
+            if (count := whole(page.total)) is None:
+                raise BadAnswer("the answer has no total", operation=_SEARCH)
+            counts.append(JobCount(part.key, JOB_STATUS[phase], phase, count))
+        await part.publish(counts)
 
     async def _read_quota(self, part: Part) -> None:
         operation, path, query, unserved = "ShowTrainingQuotas", "training-quotas", {"resource": "job-num"}, Quotas()

@@ -12,12 +12,12 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from operator import itemgetter
 
 from msgspec.structs import replace
 
 from trainfleet_exporter.config import JobsScope
 from trainfleet_exporter.errors import AccessDenied, CloudError
+from trainfleet_exporter.fleet.histories import Interval
 from trainfleet_exporter.fleet.past import Asked, PastReadings, PastSource, life_of, parts_of
 from trainfleet_exporter.model import FINISHED, Job, Status
 from trainfleet_exporter.process.logs import fields
@@ -38,7 +38,6 @@ from trainfleet_exporter.providers.huawei_modelarts.metrics import Plan, plans
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import JobParts
 from trainfleet_exporter.providers.past import DAY, MINUTE, Life, Past, PastCall, Range, Spell, Track, seconds_after
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.providers.values import unix_time
 from trainfleet_exporter.transport.json_fields import iso_time
 
 log = logging.getLogger(__name__)
@@ -166,19 +165,18 @@ def job_life(row: JobRow, *, shown_tags: Collection[str]) -> Life | None:
     if now.status in FINISHED and now.finished is None and now.started is not None and now.duration is not None:
         now = replace(now, finished=now.started + now.duration)
     history, names = records(state, now.status, now.created), tasks(row).names
-    spent = [*(history.intervals or ()), *history.recovery_intervals]
-    life = life_of(then, now, _spells(state, now), spent, shown_tags)
+    intervals = history.intervals or ()
+    life = life_of(then, now, _spells(now, intervals), [*intervals, *history.recovery_intervals], shown_tags)
     return replace(life, tasks=names, pods=len(names) or life.pods)
 
 
-def _spells(state: JobStatus, now: Job) -> Iterator[Spell]:
-    """Yield each run, then the end of the job."""
-    dated = [(unix_time(each.start_at), unix_time(each.end_at)) for each in state.running_records or () if each]
-    runs = sorted([(start, end) for start, end in dated if start is not None], key=itemgetter(0))
-    if not runs and now.started is not None:
-        runs = [(now.started, None)]
-    for (start, end), following in zip(runs, [*(later for later, _ in runs[1:]), now.finished], strict=False):
-        until = following if end is None else end
+def _spells(now: Job, intervals: Sequence[Interval]) -> Iterator[Spell]:
+    """Yield the times in which a job ran, then its end."""
+    ran = [(each.start, each.end) for each in intervals if each.phase in ("preparing", "running")]
+    if not ran and now.started is not None:
+        ran = [(now.started, None)]
+    for start, end in ran:
+        until = now.finished if end is None else end
         # If the end of a run is unknown, so is whether it lasted for any time.
         if now.status not in FINISHED if until is None else until > start:
             yield Spell(start, until, Status.RUNNING, "Running", True)

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 from msgspec import Struct
 
@@ -25,13 +26,17 @@ from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import FINISHED, Accelerators, Job, JobCount, Pod, Status
 from trainfleet_exporter.polling import Part, PerObjectCollector, Poll
 from trainfleet_exporter.providers.huawei_modelarts.api import Api, segment
-from trainfleet_exporter.providers.huawei_modelarts.jobs import LONGEST_WINDOW, PartInfo, accelerator_kind, seconds
+from trainfleet_exporter.providers.huawei_modelarts.jobs import (
+    LONGEST_WINDOW,
+    PartInfo,
+    Role,
+    accelerator_kind,
+    accelerators,
+    seconds,
+)
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import ArrayReadings, JobParts, Metrics
 from trainfleet_exporter.providers.values import amount, number, readable, unix_time, whole
 from trainfleet_exporter.transport import BULK, PAGE
-from trainfleet_exporter.transport.json_fields import counting_unusable
-
-T = TypeVar("T")
 
 # The answers, with the fields that are read.
 
@@ -84,53 +89,54 @@ class LogFileNames(Struct, gc=False):
 # Words.
 
 JOB_STATUS = {
-    0: ("UNKNOWN", Status.UNKNOWN),
-    1: ("INIT", Status.CREATING),
-    2: ("IMAGE_CREATING", Status.STARTING),
-    3: ("IMAGE_FAILED", Status.FAILED),
-    4: ("SUBMIT_TRYING", Status.STARTING),
-    5: ("SUBMIT_FAILED", Status.FAILED),
-    6: ("DELETE_FAILED", Status.UNKNOWN),
-    7: ("WAITING", Status.QUEUED),
-    8: ("RUNNING", Status.RUNNING),
-    9: ("KILLING", Status.STOPPING),
-    10: ("COMPLETED", Status.SUCCEEDED),
-    11: ("FAILED", Status.FAILED),
-    12: ("KILLED", Status.STOPPED),
-    13: ("CANCELED", Status.STOPPED),
-    14: ("LOST", Status.FAILED),
-    15: ("SCALING", Status.RUNNING),
-    16: ("SUBMIT_MODEL_FAILED", Status.FAILED),
-    17: ("DEPLOY_SERVICE_FAILED", Status.FAILED),
-    18: ("CHECK_INIT", Status.CREATING),
-    19: ("CHECK_RUNNING", Status.STARTING),
-    20: ("CHECK_RUNNING_COMPLETED", Status.STARTING),
-    21: ("CHECK_FAILED", Status.FAILED),
+    0: (Status.UNKNOWN, "JOBSTAT_UNKNOWN"),
+    1: (Status.CREATING, "JOBSTAT_INIT"),
+    2: (Status.STARTING, "JOBSTAT_IMAGE_CREATING"),
+    3: (Status.FAILED, "JOBSTAT_IMAGE_FAILED"),
+    4: (Status.STARTING, "JOBSTAT_SUBMIT_TRYING"),
+    5: (Status.FAILED, "JOBSTAT_SUBMIT_FAILED"),
+    6: (Status.UNKNOWN, "JOBSTAT_DELETE_FAILED"),
+    7: (Status.QUEUED, "JOBSTAT_WAITING"),
+    8: (Status.RUNNING, "JOBSTAT_RUNNING"),
+    9: (Status.STOPPING, "JOBSTAT_KILLING"),
+    10: (Status.SUCCEEDED, "JOBSTAT_COMPLETED"),
+    11: (Status.FAILED, "JOBSTAT_FAILED"),
+    12: (Status.STOPPED, "JOBSTAT_KILLED"),
+    13: (Status.STOPPED, "JOBSTAT_CANCELED"),
+    14: (Status.FAILED, "JOBSTAT_LOST"),
+    15: (Status.RUNNING, "JOBSTAT_SCALING"),
+    16: (Status.FAILED, "JOBSTAT_SUBMIT_MODEL_FAILED"),
+    17: (Status.FAILED, "JOBSTAT_DEPLOY_SERVICE_FAILED"),
+    18: (Status.CREATING, "JOBSTAT_CHECK_INIT"),
+    19: (Status.STARTING, "JOBSTAT_CHECK_RUNNING"),
+    20: (Status.STARTING, "JOBSTAT_CHECK_RUNNING_COMPLETED"),
+    21: (Status.FAILED, "JOBSTAT_CHECK_FAILED"),
 }
-DELETE_FAILED = "JOBSTAT_DELETE_FAILED"
 HOLDING = frozenset({Status.STARTING, Status.RUNNING, Status.STOPPING})
 
 # From answers to the model.
 
+_time = partial(unix_time, per_second=1000)
+
 
 def job_status(given: str | float | None) -> tuple[Status, str]:
     """The common word and the platform's own, such as JOBSTAT_RUNNING. Another one gets the same beginning."""
-    code = whole(number(given))
+    if (code := whole(number(given))) is not None:
+        return JOB_STATUS.get(code, (Status.UNKNOWN, f"JOBSTAT_{code}"))
     shown = given if isinstance(given, str) else f"{given:.0f}" if given is not None and given.is_integer() else ""
-    word, common = JOB_STATUS.get(-1 if code is None else code, (shown if code is None else str(code), Status.UNKNOWN))
-    return common, word and f"JOBSTAT_{word.removeprefix('JOBSTAT_')}"
+    return Status.UNKNOWN, shown and f"JOBSTAT_{shown.removeprefix('JOBSTAT_')}"
 
 
 def is_live(row: JobRow) -> bool:
     """Return whether a job may still change: all that is not known to be over."""
     common, word = job_status(row.status)
-    return common not in FINISHED and word != DELETE_FAILED  # what could not be deleted has ended before
+    return common not in FINISHED and word != "JOBSTAT_DELETE_FAILED"  # what could not be deleted has ended before
 
 
 def counts(workspace_id: str, rows: Iterable[JobRow], *, since: float) -> list[JobCount]:
     """The jobs of a workspace tallied by status, each status that the platform knows included. Those that are over
     count if they were created at `since` (Unix seconds) or later, or do not say when."""
-    tally = Counter({(common, f"JOBSTAT_{word}"): 0 for word, common in JOB_STATUS.values()})
+    tally = Counter(dict.fromkeys(JOB_STATUS.values(), 0))
     states = [job_status(row.status) for row in rows if is_live(row) or (_time(row.create_time) or since) >= since]
     tally.update((common, word or "JOBSTAT_UNKNOWN") for common, word in states)
     return [JobCount(workspace_id, common, word, count) for (common, word), count in tally.items()]
@@ -159,24 +165,17 @@ def job(row: JobRow, version: Version, *, workspace_id: str) -> Job:
         started=_time(version.start_time),
         duration=seconds(version.duration) or seconds(row.duration),
         nodes=None if has_ended else nodes,
-        accelerators=() if has_ended else _accelerators(version, nodes),
+        accelerators=() if has_ended else accelerators([Role(nodes, devices=_devices(version))]),
     )
 
 
-def _accelerators(version: Version, nodes: float | None) -> tuple[Accelerators, ...]:
-    if nodes is None:
-        return ()
+def _devices(version: Version) -> Accelerators | None:
+    """The accelerators of one node."""
     npus = version.npu_info
     if npus is not None and (units := amount(npus.unit_num)):
-        return (Accelerators("npu", npus.product_name or "", units * nodes),)
+        return Accelerators("npu", npus.product_name or "", units)
     each, model = amount(version.gpu_num), version.gpu_type or ""
-    if each is None:
-        return ()
-    return (Accelerators(accelerator_kind(model) or "gpu", model if each else "", each * nodes),)
-
-
-def _time(milliseconds: float | None) -> float | None:
-    return unix_time(milliseconds, per_second=1000)
+    return None if each is None else Accelerators(accelerator_kind(model) or "gpu", model if each else "", each)
 
 
 def pods(shown_id: str, answer: LogFileNames) -> list[Pod]:
@@ -199,7 +198,8 @@ class JobsV1(PerObjectCollector):
 
     def __init__(self, api: Api, config: ProviderConfig, fleet: Workspaces, interval: float) -> None:
         super().__init__("jobs_v1", interval, workers=fleet.at_once)
-        self._api, self._fleet, self._window = api, fleet, min(config.job_window, LONGEST_WINDOW)
+        self._get = partial(api.get, version=1)
+        self._fleet, self._window = fleet, min(config.job_window, LONGEST_WINDOW)
         self._listed: dict[str, list[JobRow]] = {}
         """By workspace, the live jobs of its last list that could be read."""
         self._live: dict[str, tuple[str, JobRow]] = {}
@@ -228,12 +228,22 @@ class JobsV1(PerObjectCollector):
         lists = reversed(self._listed.items())  # of a job in several, the first one counts
         self._live = {row.shown_id: (workspace_id, row) for workspace_id, rows in lists for row in rows}
 
+    async def _list(self, workspace_id: str, deadline: float) -> Listing[JobRow]:
+        operation = "ListTrainingJobsV1"
+
+        async def read_page(number: int) -> Page[JobRow]:
+            query = {"per_page": str(V1_PAGE), "page": str(number + 1), "workspace_id": workspace_id, "order": "asc"}
+            page = await self._get(operation, "training-jobs", JobsPage, query, deadline=deadline, limits=PAGE)
+            return Page(whole(page.job_total_count), page.jobs)
+
+        return await read_whole_list(read_page, id_of=lambda row: id_text(row.job_id), operation=operation)
+
     async def poll(self, part: Part) -> None:
         """Read one job: the version that its row names, or one that says nothing if the answer does not have it."""
         workspace_id, row = self._live[part.key]
         path, version_id = f"training-jobs/{segment(id_text(row.job_id))}/versions", id_text(row.version_id)
         try:
-            answer = await self._get("ListTrainingJobVersions", path, Versions, part.deadline, limits=BULK)
+            answer = await self._get("ListTrainingJobVersions", path, Versions, deadline=part.deadline, limits=BULK)
             named = [each for each in answer.versions or () if id_text(each.version_id) == version_id]
             part.dropped("no_data", 0 if named else 1)
             shown = job(row, named[-1] if named else Version(), workspace_id=workspace_id)
@@ -242,24 +252,10 @@ class JobsV1(PerObjectCollector):
         except NotFound as error:
             await part.not_found(error)
 
-    async def _get(self, operation: str, path: str, into: type[T], deadline: float, **options: Any) -> T:
-        return await self._api.get(operation, path, into, version=1, deadline=deadline, **options)
-
-    async def _list(self, workspace_id: str, deadline: float) -> Listing[JobRow]:
-        operation = "ListTrainingJobsV1"
-
-        async def read_page(number: int) -> Page[JobRow]:
-            query = {"per_page": str(V1_PAGE), "page": str(number + 1), "workspace_id": workspace_id, "order": "asc"}
-            page = await self._get(operation, "training-jobs", JobsPage, deadline, query=query, limits=PAGE)
-            return Page(whole(page.job_total_count), page.jobs)
-
-        return await read_whole_list(read_page, id_of=lambda row: id_text(row.job_id), operation=operation)
-
     async def _pods(self, path: str, part: Part, shown: Job) -> list[object]:
         """The pods of a version, and what they use if it runs."""
-        with counting_unusable() as lost:
-            answer = await self._get("ListLogFileNames", f"{path}/log/file-names", LogFileNames, part.deadline)
-        part.dropped("no_data", answer.log_file_list is None and not lost)
+        answer = await self._get("ListLogFileNames", f"{path}/log/file-names", LogFileNames, deadline=part.deadline)
+        part.dropped("no_data", answer.log_file_list is None)
         found = pods(shown.job_id, answer)
         if shown.status is not Status.RUNNING:
             return list(found)
@@ -283,4 +279,4 @@ class JobsV1(PerObjectCollector):
         """The metric statistic of a pod (`all`), or of each of its cards (`each`)."""
         path, query = f"{path}/pod/{segment(pod)}/metric-statistic", {"statistic_type": of}
         options: Mapping[str, Any] = {"query": query, "may_be_empty": True, "limits": BULK}
-        return await self._get("ShowPodMetricStatistic", path, Metrics, part.deadline, **options)
+        return await self._get("ShowPodMetricStatistic", path, Metrics, deadline=part.deadline, **options)
