@@ -313,7 +313,7 @@ _MONEY = (
         _BADPUT,
         f"""\
 sum by ({JOB}, cause) (
-  label_replace({_PHASE_GAIN}{{phase=~"preparing|checking|finishing"}} unless {_LAUNCH}, "cause", "$1", "phase", "(.+)")
+  label_replace({_PHASE_GAIN}{{phase!~"queued|running|recovering"}} unless {_LAUNCH}, "cause", "$1", "phase", "(.+)")
   or
   label_replace({_RECOVERING} != 0 unless {_ON} {_FAULTS}, "cause", "unknown", "", "")
   or

@@ -15,7 +15,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -39,9 +38,19 @@ from trainfleet_exporter.model import (
 )
 from trainfleet_exporter.providers.judging import ServerClock
 
-_PRECEDENCE: Final[Sequence[Phase]] = ("checking", "preparing", "queued", "recovering", "finishing", "running")
-"""Of intervals that overlap, the first of these counts: a job that waits or prepares within a recovery, or recovers
-within a run, is not counted twice."""
+_WHILE: Mapping[Phase, Collection[Status]] = {
+    "checking": (Status.STARTING,),
+    "preparing": (Status.STARTING,),
+    "queued": (Status.QUEUED, Status.CREATING, Status.STARTING, Status.RESTARTING),
+    "recovering": (Status.RUNNING, Status.RESTARTING, Status.QUEUED, Status.CREATING, Status.STARTING),
+    "finishing": (Status.RUNNING, Status.STOPPING),
+    "running": (Status.RUNNING, Status.RESTARTING, Status.STOPPING),
+}
+"""All phases, and the statuses of a job in which each continues. In others, the history is older than the status.
+
+Of intervals that overlap, the first phase counts: a job that waits within a recovery is not counted twice.
+"""
+_PRECEDENCE: Sequence[Phase] = tuple(_WHILE)
 _RANK = {phase: rank for rank, phase in enumerate(_PRECEDENCE)}
 
 
@@ -114,7 +123,7 @@ class Start(Struct, frozen=True, gc=False):
 
 
 def elapsed(intervals: Iterable[Interval]) -> Elapsed:
-    """Add up intervals by phase. Each second counts once: see `_PRECEDENCE`."""
+    """Add up intervals by phase. Each second counts once: see `_WHILE`."""
     events: list[tuple[float, int, int]] = []
     for interval in intervals:
         rank = _RANK[interval.phase]
@@ -178,15 +187,6 @@ _HOUR = 3600.0
 _HOURS = 24
 _MAY_COME_BACK = 7 * 86400.0
 """Seconds for which the start and the faults of a job that is no longer listed are remembered: it may come back."""
-_WHILE: Mapping[Phase, Collection[Status]] = {
-    "queued": (Status.QUEUED, Status.CREATING, Status.STARTING, Status.RESTARTING),
-    "preparing": (Status.STARTING,),
-    "checking": (Status.STARTING,),
-    "running": (Status.RUNNING, Status.RESTARTING, Status.STOPPING),
-    "finishing": (Status.RUNNING, Status.STOPPING),
-    "recovering": (Status.RUNNING, Status.RESTARTING, Status.QUEUED, Status.CREATING, Status.STARTING),
-}
-"""The statuses of a job in which a phase continues. In any other, the history is older than the status."""
 
 
 class _Waits:

@@ -26,7 +26,7 @@ from trainfleet_exporter.process.files import PIPE_SECONDS, in_time
 
 _PHASES: Sequence[str] = get_args(Phase)
 _CAUSES: Sequence[str] = get_args(Cause)
-_LOST = ("preparing", "checking", "recovering", "finishing")
+_LOST = tuple(phase for phase in _PHASES if phase not in ("queued", "running"))
 """Phases in which a job trains nothing and may hold its accelerators: of lines without `lost_seconds`."""
 _SUMS = (
     *("jobs", "failed_jobs", "accelerator_hours", "lost_accelerator_hours", "idle_accelerator_hours"),
@@ -46,7 +46,7 @@ _COLUMNS = (
 """Columns of the text: head, width and figure."""
 _LINE = 120
 _LEGEND = (
-    "acc-hours: accelerator-hours held; of these, lost: preparing, checking, recovering, finishing; idle: running x",
+    "acc-hours: accelerator-hours held; of these, lost: in all phases but running; idle: running x",
     "(1 - mean utilization). running, queued: hours of jobs. median, longest: time of a job in the queue. -: unknown.",
 )
 
