@@ -245,12 +245,14 @@ def _modelarts(phase: str, **status: Any) -> Life:
 
 def test_running_records_prove_when_a_job_ran() -> None:
     records = [
-        {"start_at": MIDNIGHT + 100, "end_at": MIDNIGHT + 200, "start_type": "init_or_rescheduled"},
+        {"start_at": MIDNIGHT + 100, "end_at": MIDNIGHT + 200, "xpu_start_at": MIDNIGHT + 150},
+        {"start_at": MIDNIGHT + 250, "end_at": MIDNIGHT + 250},
         {"start_at": MIDNIGHT + 260, "end_at": MIDNIGHT + 400, "start_type": "restarted"},
     ]
     life = _modelarts("Completed", start_time=(MIDNIGHT + 100) * 1000, running_records=records, tasks=["worker-0"])
     assert [(spell.start - MIDNIGHT, spell.end, spell.status) for spell in life.spells] == [
-        (100, MIDNIGHT + 200, Status.RUNNING),
+        (100, MIDNIGHT + 150, Status.RUNNING),
+        (150, MIDNIGHT + 200, Status.RUNNING),
         (260, MIDNIGHT + 400, Status.RUNNING),
         (400, None, Status.SUCCEEDED),
     ]
