@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
@@ -185,12 +186,9 @@ def _usage_of(answer: task_metrics.Metrics) -> object:
     return readings.shown("task")
 
 
-def _of_pool(answer: modelarts_pools.PoolMonitor | modelarts_pools.StatisticsAnswer) -> object:
+def _usage_of_pool(answer: modelarts_pools.PoolMonitor) -> object:
     try:
-        if isinstance(answer, modelarts_pools.StatisticsAnswer):
-            return modelarts_pools.workloads("pool", answer)
-        found, families = modelarts_pools.monitored(answer, "pool", now=_NOW, max_age=300), modelarts_pools.MONITORED
-        return [page_readings(each.of_families({families[name][0]: 1.0}, period=0)) for name, each in found.items()]
+        return page_readings(modelarts_pools.monitored(answer, "pool", Counter(), now=_NOW, max_age=300))
     except BadAnswer as error:
         assert str(error).isprintable()
         return None
@@ -201,22 +199,22 @@ _OF_MODELARTS: tuple[Reader, ...] = (
     _reading(modelarts.JobRow, modelarts.tasks),
     _reading(modelarts_pools.PoolRow, modelarts_pools.pool),
     _reading(modelarts_pools.RuntimeRow, modelarts_pools.pool_amounts),
-    _reading(modelarts_pools.StatisticsAnswer, _of_pool),
+    _reading(modelarts_pools.WorkloadCounts, lambda row: modelarts_pools.workloads("pool", [row], malformed=0)),
     _reading(task_metrics.Metrics, _usage_of),
     _reading(v1.Version, lambda version: v1.job(v1.JobRow(1), version, workspace_id="0")),
     _reading(v1.JobRow, lambda row: v1.job(row, v1.Version(), workspace_id="0")),
     _reading(v1.JobRow, lambda row: v1.counts("0", [row], since=0.0)),
     _reading(v1.LogFileNames, lambda answer: v1.pods("job", answer)),
-    _reading(modelarts_pools.PoolMonitor, _of_pool),
+    _reading(modelarts_pools.PoolMonitor, _usage_of_pool),
     _reading(nodes.NodeRow, lambda row: nodes.node("pool", row)),
-    _reading(modelarts_pools.WorkloadRow, lambda row: modelarts_pools.queue_places([row, row], {"job"})),
-    _reading(modelarts_pools.WorkloadRow, lambda row: modelarts_pools.pool_queue("pool", [row], ["gpu"])),
+    _reading(modelarts_pools.WorkloadRow, lambda row: modelarts_pools.places([row, row], {"job"})),
+    _reading(modelarts_pools.WorkloadRow, lambda row: modelarts_pools.queue("pool", [row], ["gpu"])),
     _reading(modelarts.JobRow, lambda row: past.job_life(row, shown_tags=())),
     _reading(history.JobStatus, lambda state: history.records(state, modelarts.JOB_STATUS["Running"], _NOW)),
     _reading(v1.JobRow, v1.is_live),
     *_decoding(modelarts.WorkspacesPage, modelarts.JobsPage, modelarts.Quotas, v1.JobsPage, v1.Versions),
     *_decoding(modelarts_pools.Items[modelarts_pools.PoolRow], modelarts_pools.Items[modelarts_pools.RuntimeRow]),
-    *_decoding(modelarts_pools.WorkloadsPage, nodes.NodesPage),
+    *_decoding(modelarts_pools.StatisticsAnswer, modelarts_pools.WorkloadsPage, nodes.NodesPage),
 )
 
 

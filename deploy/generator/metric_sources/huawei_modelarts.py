@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from trainfleet_exporter.families.usage import Level
 from trainfleet_exporter.providers.huawei_modelarts.metrics import READINGS, Reading
 from trainfleet_exporter.providers.huawei_modelarts.pools import MONITORED
-from trainfleet_exporter.providers.huawei_modelarts.task_metrics import RATE_METRICS, RATIO_METRICS
+from trainfleet_exporter.providers.huawei_modelarts.task_metrics import METRICS
 
 _JOBS = "ModelArts training-job-searches, items[]"
 _RUNS = f"{_JOBS}.status.running_records[]"
@@ -31,12 +31,11 @@ _POOL_MONITOR = "ModelArts pools/{pool}/monitor"
 
 def _usage_sources(reading: Reading, level: Level) -> Iterator[str]:
     """Return the sources of a reading of jobs, pods or devices."""
-    ratios = [metric for metric, suffix in RATIO_METRICS.items() if suffix == reading.key]
-    rates = [metric for metric, (suffix, _) in RATE_METRICS.items() if suffix == reading.key]
-    of_v1 = ", ".join(metric[0].upper() + metric[1:] for metric in (*ratios, *rates) if not metric.startswith("npu"))
+    arrays = [metric for metric, (suffix, _) in METRICS.items() if suffix == reading.key]
+    of_v1 = ", ".join(metric[0].upper() + metric[1:] for metric in arrays if not metric.startswith("npu"))
     of_aom = ", ".join(reading.sources.values())
-    if ratios and level != "device":
-        yield f"{_TASKS}, {', '.join(ratios)}"
+    if arrays and reading.measure.is_ratio and level != "device":
+        yield f"{_TASKS}, {', '.join(arrays)}"
     yield f"{_AOM}, {of_aom}"
     if of_v1:
         yield f"{_V1_METRICS}, {of_v1}"

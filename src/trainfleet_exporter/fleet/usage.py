@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 from trainfleet_exporter.families.usage import SHOWN_AS, Family, Level, Quantity
 from trainfleet_exporter.fleet.quantities import convert_each, total
 from trainfleet_exporter.model import Accelerator, Readings, Subject, UsageSource
-from trainfleet_exporter.polling import Part
+from trainfleet_exporter.polling import Part, Poll
 from trainfleet_exporter.providers.judging import ServerClock
 
 Key: TypeAlias = tuple[str, ...]
@@ -315,7 +315,7 @@ async def publish_fresh(
     await part.publish(objects, stale_at=stale_at, rebuild=build)
 
 
-def count(part: Part, dropped: Counter[str]) -> None:
+def count(part: Part | Poll, dropped: Counter[str]) -> None:
     """Count what a part does not show, by reason."""
     for reason, number in dropped.items():
         part.dropped(reason, number)

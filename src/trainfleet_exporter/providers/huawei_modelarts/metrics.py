@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from trainfleet_exporter.families.usage import LEVELS, MEASURES, PROFILING, Family, Level, Measure, exposed
 from trainfleet_exporter.fleet.quantities import UNITS as UNITS_OF
+from trainfleet_exporter.fleet.usage import SourceMetric
 from trainfleet_exporter.model import Accelerator
 
 DEFAULT_INSTANCE = "0"
@@ -103,18 +104,16 @@ class Query:
         return f"avg by ({', '.join(groups)}) (last_over_time({series}[{max(60, int(window))}s]))"
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The queries of one measure. Their answers are shown as one part."""
+@dataclass(slots=True, eq=False)
+class Plan(SourceMetric):
+    """The queries of one measure. Their answers are shown as one part.
 
-    key: str
+    `level` is that of the readings that sums are made of. Of coarser ones, only ratios are believed.
+    """
+
     suffix: str
     """Of the measure."""
-    level: Level
-    """The level of the readings that sums are made of. Of coarser ones, only ratios are believed."""
-    queries: tuple[Query, ...]
-    targets: Mapping[Family, float]
-    """The families that it feeds, and how many base units a value counts."""
+    queries: Sequence[Query]
 
 
 def plans(
@@ -125,32 +124,27 @@ def plans(
 ) -> list[Plan]:
     """Return the queries of the existing metrics, and of the choices of the config.
 
-    A choice is a `Metric` of the config, by family. All metrics are tried if `existing` is None, because the names are
+    A choice is a `Metric` of the config, by family: its query serves the level of the family, and the levels above it
+    that have none. The table serves the others. All metrics are tried if `existing` is None, because the names are
     unknown, or has a None, an unreadable name.
     Families that are denied (`deny`), or of other profiles, have no query.
     """
-    return [plan for reading in READINGS for plan in _plans(reading, existing, chosen, deny, profiles)]
-
-
-def _plans(
-    reading: Reading,
-    existing: Collection[str | None] | None,
-    chosen: Mapping[str, Any],
-    deny: Sequence[str],
-    profiles: Container[str],
-) -> Iterator[Plan]:
-    """A query of the config serves its level, and the levels above it that have none. The table serves the others."""
-    units, shown = UNITS_OF[reading.measure.quantity], exposed(reading.families, deny, profiles)
-    free: list[Family] = []
-    for family in reading.families:
-        free += [family] if family in shown else []
-        if (choice := chosen.get(family.suffix)) is not None:
-            if free:
-                query, targets = Query("", promql=choice.promql), dict.fromkeys(free, units[choice.unit])
-                yield Plan(family.suffix, reading.key, family.level, (query,), targets)
-            free = []
-    is_tried = existing is None or None in existing
-    queries = [Query(name, kind) for kind, name in reading.sources.items() if is_tried or name in (existing or ())]
-    if free and queries:
-        level: Level = "pod" if None in reading.sources else "device"
-        yield Plan(reading.key, reading.key, level, tuple(queries), dict.fromkeys(free, units[reading.unit]))
+    found, is_tried = list[Plan](), existing is None or None in existing
+    for reading in READINGS:
+        units, shown, free = (
+            UNITS_OF[reading.measure.quantity],
+            exposed(reading.families, deny, profiles),
+            list[Family](),
+        )
+        for family in reading.families:
+            free += [family] if family in shown else []
+            if (choice := chosen.get(family.suffix)) is not None:
+                targets, queries = dict.fromkeys(free, units[choice.unit]), [Query("", promql=choice.promql)]
+                found += [Plan(family.suffix, family.level, targets, reading.key, queries)] if free else []
+                free = []
+        queries = [Query(name, kind) for kind, name in reading.sources.items() if is_tried or name in (existing or ())]
+        if free and queries:
+            level: Level = "pod" if None in reading.sources else "device"
+            targets = dict.fromkeys(free, units[reading.unit])
+            found.append(Plan(reading.key, level, targets, reading.key, queries))
+    return found

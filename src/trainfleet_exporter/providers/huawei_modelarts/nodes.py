@@ -1,6 +1,7 @@
 """Nodes of dedicated pools: what they have, the tasks that run on them, and announced work.
 
-A search for the nodes of tasks names ten nodes of a pool, in one workspace. Every field may be absent or null.
+Cost of a poll: one call for each 500 nodes of a pool. The nodes of tasks take one search for each ten nodes of a pool
+and workspace with jobs in it. Every field may be absent or null.
 
 https://support.huaweicloud.com/intl/en-us/api-modelarts/ListPoolNodes.html
 """
@@ -127,8 +128,6 @@ NODES_PAGE, EVENTS_PAGE = 500, 100
 """Rows of a page."""
 NODES_AT_ONCE = 10
 """The number of nodes in one search."""
-_TASKS = "tasks on {} of workspace {}"
-"""The part that finds the nodes of tasks."""
 _MOST_SEARCHES = 100
 """For the nodes of tasks, in one poll. More are made in turn: jobs stay on their nodes unless they start again."""
 
@@ -138,8 +137,8 @@ class Nodes:
 
     def __init__(self, api: Api, fleet: Workspaces, jobs: Jobs, pools: Pools, *, has_jobs: bool) -> None:
         self._api, self._fleet, self._jobs, self._pools, self._has_jobs = api, fleet, jobs, pools, has_jobs
-        self._turns, self._events = FairQueue(), Lists[NodeMaintenance](attrgetter("event_id"))
-        self._event_turns = FairQueue()
+        self._turns, self._event_turns = FairQueue(), FairQueue()
+        self._events = Lists[NodeMaintenance](attrgetter("event_id"))
         self._names: dict[str, dict[str, str]] = {}
         """By pool and address, the names of its nodes."""
         self._placed: dict[str, tuple[str, str]] = {}
@@ -149,21 +148,21 @@ class Nodes:
     async def nodes(self, poll: Poll) -> None:
         """A part for each pool; then one for each pool and workspace that has jobs in it, to find the nodes of its
         tasks."""
-        pool_ids = await self._pools.listed.get()
-        poll.keep_only([*pool_ids, *self._placed])
+        await self._pools.read_each(poll, "nodes", self._read_nodes, self._placed)
+        pool_ids = self._pools.listed.value
         self._names = {pool_id: names for pool_id, names in self._names.items() if pool_id in pool_ids}
-        await self._pools.read_each(poll, "nodes", self._read_nodes, pool_ids)
         if self._has_jobs:
             await self._fleet.wait_briefly(poll.deadline)  # otherwise tasks are found an interval after their jobs
-        jobs = Counter((job.pool_id, job.workspace_id) for job in self._fleet.live.values())
-        pairs = {_TASKS.format(*pair): pair for pair in sorted(jobs) if pair[0] in self._names}
-        self._jobs.places = {pair: found for pair, found in self._jobs.places.items() if pair in pairs.values()}
-        calls, self._placed = 0.0, {}
+        jobs = Counter(
+            (job.pool_id, job.workspace_id) for job in self._fleet.live.values() if job.pool_id in self._names
+        )
+        self._jobs.places = {pair: found for pair, found in self._jobs.places.items() if pair in jobs}
+        pairs, calls = {"tasks on {} of workspace {}".format(*pair): pair for pair in sorted(jobs)}, 0.0
+        self._placed = {}
         for key in self._turns.order(pairs):
-            pair = pairs[key]
-            calls += len(self._names[pair[0]]) / NODES_AT_ONCE + jobs[pair] / JOBS_PAGE
+            calls += len(self._names[pairs[key][0]]) / NODES_AT_ONCE + jobs[pairs[key]] / JOBS_PAGE
             if calls <= _MOST_SEARCHES or not self._placed:
-                self._placed[key] = pair
+                self._placed[key] = pairs[key]
         poll.keep_only([*pool_ids, *self._placed])
         self._turns.was_read(await poll.read_each(self._placed, self._read_tasks, at_once=self._fleet.at_once))
 
@@ -181,7 +180,7 @@ class Nodes:
             return page.rows(operation), str((page.metadata or {}).get("continue") or "")
 
         rows = [node(part.key, row) async for page in pages_by_token(read_page, operation) for row in page]
-        found, _ = distinct(part, rows, lambda each: each.node_name)
+        found, _ = distinct(part, rows, attrgetter("node_name"))
         self._names[part.key] = {each.node_ip: each.node_name for each in found.values() if each.node_ip}
         await part.publish(list(found.values()))
 

@@ -9,7 +9,7 @@ https://support.huaweicloud.com/intl/en-us/api-modelarts/ListPools.html and its 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Final, Generic, TypeAlias, TypeVar
@@ -20,6 +20,7 @@ from trainfleet_exporter.errors import BadAnswer, NotFound
 from trainfleet_exporter.families.usage import DISKS, MEASURES, Family
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.lists import Listing, Page, distinct, read_whole_list, with_unread
+from trainfleet_exporter.fleet.quantities import total
 from trainfleet_exporter.fleet.usage import Column, NewestReadings, Reading, Subjects, count, publish_fresh
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import (
@@ -40,9 +41,9 @@ from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
 from trainfleet_exporter.providers.huawei_modelarts.api import Api, segment
 from trainfleet_exporter.providers.huawei_modelarts.jobs import JOB_STATUS, accelerator_kind
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import kind_of
-from trainfleet_exporter.providers.values import POOL_STATUS, amount, number, quantity, unix_time, whole
-from trainfleet_exporter.transport import PAGE
-from trainfleet_exporter.transport.json_fields import counting_unusable, unusable
+from trainfleet_exporter.providers.values import POOL_STATUS, number, quantity, unix_time, whole
+from trainfleet_exporter.transport import PAGE, json_fields
+from trainfleet_exporter.transport.json_fields import unusable
 
 # The answers, with the fields that are read.
 
@@ -76,21 +77,12 @@ class Spec(Struct, gc=False):
     flavor: str | None = None
 
 
-class FlavorCount(Struct, gc=False):
-    """How many nodes of one flavor."""
-
-    count: float | None = None
-
-
-NodesOfCondition: TypeAlias = list[FlavorCount | None] | FlavorCount | str | float | bool | None
-"""The API page and its examples have a list, the SDK one object. Nothing but a list is taken."""
-
-
 class PoolState(Struct, gc=False):
-    """`parent` and `root` are ids of pools. `resources` has nodes by condition, and lacks a condition without nodes."""
+    """`parent` and `root` are ids of pools. `resources` has the flavors of nodes by condition, and lacks a condition
+    without nodes. The API page and its examples have lists of flavors, the SDK one object: only a list is taken."""
 
     phase: str | None = None
-    resources: dict[str, NodesOfCondition] | None = None
+    resources: dict[str, object] | None = None
     parent: str | None = None
     root: str | None = None
 
@@ -148,6 +140,12 @@ class WorkloadRow(Struct, gc=False, rename="camel"):
         """What distinguishes it from others; empty without any of its names."""
         return self.uid or self.name or self.job_uuid or ""
 
+    def requests(self) -> Iterator[tuple[Accelerator, float | None]]:
+        """The requested accelerators: `16`, `"16"`, `"2 Cards"`; None if the amount cannot be read."""
+        for key, given in (self.resource_requirement or {}).items():
+            if (kind := accelerator_kind(key)) is not None:
+                yield kind, quantity(_UNIT.sub("", given) if isinstance(given, str) else given)
+
 
 class WorkloadsPage(Items[WorkloadRow], gc=False):
     """Whether `total` is there is contradicted."""
@@ -189,11 +187,13 @@ NO_WORKLOADS: Final[Listing[WorkloadRow]] = Listing({})
 
 WORKLOAD_STATUS = JOB_STATUS | {"Queue": Status.QUEUED, "Pending": Status.STARTING}
 WORKLOAD_TYPES = ("train", "infer", "notebook")
+QUEUED = "Queue"
 HOLDING = ("Creating", "Pending", "Running", "Terminating")
 """The statuses in which a workload may hold accelerators, in the order that it goes through them."""
 MAY_WAIT = ("Creating", "Pending")
 """Those in which it holds some if it has nodes, and else waits for them."""
 KINDS = {"train": "training", "notebook": "notebook", "infer": "service", "x-infer": "service"}
+_UNIT = re.compile(r"(?<=[0-9])\s*(?:cores?|cards?|units?)\s*\Z", re.ASCII | re.IGNORECASE)
 CONDITIONS: Sequence[NodeCondition] = ("available", "abnormal", "creating", "deleting")
 UNITS = {"Percent": 0.01, "Megabytes": 2.0**20}
 MONITORED: Mapping[str, tuple[Family, str]] = {
@@ -208,7 +208,6 @@ MONITORED: Mapping[str, tuple[Family, str]] = {
     "diskAvailableCapacity": (DISKS["available_bytes"], "Megabytes"),
 }
 """By metric of the monitor, what it feeds and its unit."""
-_UNIT = re.compile(r"(?<=[0-9])\s*(?:cores?|cards?|units?)\s*\Z", re.ASCII | re.IGNORECASE)
 
 # From answers to the model.
 
@@ -229,12 +228,12 @@ def pool(row: PoolRow | None) -> Pool | None:
     )
 
 
-def _node_counts(nodes: Mapping[str, NodesOfCondition]) -> Iterator[NodeCount]:
+def _node_counts(nodes: Mapping[str, object]) -> Iterator[NodeCount]:
     """The conditions of which every flavor's count can be read. `available` nodes are healthy ones, not free ones."""
     for condition in CONDITIONS:
         flavors = nodes.get(condition) or []
         if isinstance(flavors, list):
-            counts = [None if flavor is None else whole(flavor.count) for flavor in flavors]
+            counts = [json_fields.whole(flavor, "count") if isinstance(flavor, dict) else None for flavor in flavors]
             if None not in counts:
                 yield NodeCount(condition, sum(filter(None, counts)))
 
@@ -266,43 +265,34 @@ def devices(amounts: Amounts) -> tuple[Accelerators, ...]:
     )
 
 
-def workloads(pool_id: str, answer: StatisticsAnswer) -> list[PoolWorkloads]:
-    """The workload statistics of a pool. BadAnswer if the answer has none at all.
+def workloads(pool_id: str, given: Iterable[WorkloadCounts], *, malformed: int) -> tuple[list[PoolWorkloads], bool]:
+    """The workloads of a pool by type and status, and whether some of them may wait in its queue.
 
-    Types and states that are left out of a given answer are 0. A count that cannot be read is not shown, and where it
-    is not even known of what, neither are the zeros.
+    Types and statuses that are left out have 0. While rows are `malformed`, other types are unknown.
     """
-    given: Items[WorkloadCounts] = answer.statistics or answer.statics or Items()
-    items, rows = given.rows("ShowWorkloadStatistics"), list[PoolWorkloads]()
-    known = [(each.type, each.status) for each in items if each is not None and each.type and each.status is not None]
-    by_type, lost = dict(reversed(known)), len(items) - len(known)
-    for _ in range(len(known) - len(by_type)):
-        unusable({}, "duplicate")
-    if not lost:
-        by_type = {**{kind: {} for kind in WORKLOAD_TYPES}, **by_type}
+    by_type = {kind: dict[str, float | None]() for kind in (() if malformed else WORKLOAD_TYPES)}
+    by_type |= {row.type or "": {**(row.status or {})} for row in given}
+    found, may_wait = list[PoolWorkloads](), malformed > 0
     for kind, by_status in by_type.items():
         for word, value in {**dict.fromkeys(WORKLOAD_STATUS, 0.0), **by_status}.items():
-            if (found := whole(value)) is None:
-                lost += 1
-            else:
-                rows.append(PoolWorkloads(pool_id, kind, WORKLOAD_STATUS.get(word, Status.UNKNOWN), word, found))
-    for _ in range(lost):
-        unusable({}, "malformed")
-    return rows
+            number, status = whole(value), WORKLOAD_STATUS.get(word, Status.UNKNOWN)
+            found += [] if number is None else [PoolWorkloads(pool_id, kind, status, word, number)]
+            may_wait |= status is Status.QUEUED and number != 0
+    return found, may_wait
 
 
-def queue_places(rows: Iterable[WorkloadRow], jobs: Collection[str]) -> list[QueuePlace]:
+def places(rows: Iterable[WorkloadRow], jobs: Collection[str]) -> list[QueuePlace]:
     """The places of `jobs` in a pool's queue, given all of its rows.
 
     Whether the first is 0 or 1 is documented nowhere: it is taken for 1, unless some row has a 0.
     """
     given = [(row.job_uuid or "", whole(row.pending_position)) for row in rows]  # -1, "none", is no whole number
-    places = {job_id: position for job_id, position in given if job_id and position is not None}
-    first = min((position for _, position in given if position is not None), default=1)
-    return [QueuePlace(job_id, position + (first == 0)) for job_id, position in places.items() if job_id in jobs]
+    found = {job_id: position for job_id, position in given if job_id in jobs and position is not None}
+    is_from_0 = 0 in [position for _, position in given]
+    return [QueuePlace(job_id, position + is_from_0) for job_id, position in found.items()]
 
 
-def pool_queue(
+def queue(
     pool_id: str, rows: Collection[WorkloadRow], kinds: Collection[Accelerator], *, unreadable: int = 0
 ) -> PoolQueue:
     """Return the sum of the requests in a pool's queue; 0 for `kinds` of the pool that no row requests.
@@ -310,13 +300,13 @@ def pool_queue(
     If one row's amount of a kind cannot be read, that kind is left out, because the sum would be too low. All kinds are
     left out if a row has no request, or if rows were `unreadable` as a whole.
     """
-    if unreadable or not all(row.resource_requirement for row in rows):
-        return PoolQueue(pool_id, ())
-    sums: dict[Accelerator, float | None] = dict.fromkeys(sorted(kinds), 0.0)
-    for kind, units in (request for row in rows for request in _requests(row)):
-        known = sums.get(kind, 0.0)
-        sums[kind] = None if known is None or units is None else known + units
-    return PoolQueue(pool_id, tuple(Accelerators(kind, "", total) for kind, total in sums.items() if total is not None))
+    asked: dict[Accelerator, list[float | None]] = {kind: [0.0] for kind in sorted(kinds)}
+    for row in rows:
+        unreadable += not row.resource_requirement
+        for kind, units in row.requests():
+            asked.setdefault(kind, []).append(units)
+    sums = {kind: total(units, is_ratio=False) for kind, units in asked.items() if not unreadable}
+    return PoolQueue(pool_id, tuple(Accelerators(kind, "", units) for kind, units in sums.items() if units is not None))
 
 
 def users(pool_id: str, rows: Iterable[WorkloadRow]) -> list[PoolUser]:
@@ -328,36 +318,36 @@ def users(pool_id: str, rows: Iterable[WorkloadRow]) -> list[PoolUser]:
     for row in rows:
         if not row.resource_requirement:
             unusable(row.resource_requirement, "no_data")
-        for kind, units in _requests(row):
+        for kind, units in row.requests():
             held[row.user_name or "", KINDS.get(row.type or "", row.type or ""), kind] += units or 0.0
     return [
-        PoolUser(pool_id, "", user, work, (Accelerators(kind, "", total),))
-        for (user, work, kind), total in held.items()
-        if total
+        PoolUser(pool_id, "", user, work, (Accelerators(kind, "", units),))
+        for (user, work, kind), units in held.items()
+        if units
     ]
 
 
-def _requests(row: WorkloadRow) -> Iterator[tuple[Accelerator, float | None]]:
-    """The requested accelerators of a workload: `16`, `"16"`, `"2 Cards"`; None if the amount cannot be read."""
-    for key, given in (row.resource_requirement or {}).items():
-        if (kind := accelerator_kind(key)) is not None:
-            yield kind, quantity(_UNIT.sub("", given)) if isinstance(given, str) else amount(given)
+def monitored(answer: PoolMonitor, pool_id: str, dropped: Counter[str], *, now: float, max_age: float) -> list[Column]:
+    """The newest reading of each metric. Unix time and seconds. `dropped` counts by reason what is not shown.
 
-
-def monitored(answer: PoolMonitor, pool_id: str, *, now: float, max_age: float) -> dict[str, NewestReadings]:
-    """The newest reading of each metric. Unix time and seconds. BadAnswer if the answer holds no list at all."""
+    BadAnswer if the answer has no list at all.
+    """
     if isinstance(answer.metrics, UnsetType):
         raise BadAnswer("the answer has no metrics", operation="ShowPoolMonitor")
-    found: dict[str, NewestReadings] = {}
+    found, shown = defaultdict[str, list[Reading]](list), list[Column]()
     for item in answer.metrics or ():
         name = (item.metric and item.metric.metric_name) or ""
         if name in MONITORED:
-            known = {pool_id: 0.0}, Subjects()
-            new = NewestReadings("pool", *known, now=now, max_age=max_age, accelerator=kind_of(name))
-            found.setdefault(name, new).take_each(_points(item, pool_id, MONITORED[name][1]))
+            found[name] += _points(item, pool_id, MONITORED[name][1])
         elif not name:
-            unusable({}, "malformed")
-    return found
+            dropped["malformed"] += 1
+    for name, readings in found.items():
+        known, (family, unit) = ({pool_id: 0.0}, Subjects()), MONITORED[name]
+        newest = NewestReadings("pool", *known, now=now, max_age=max_age, accelerator=kind_of(name))
+        newest.take_each(readings)
+        shown += newest.of_families({family: UNITS[unit]}, period=0)
+        dropped.update(newest.dropped)
+    return shown
 
 
 def _points(item: MonitorMetric, pool_id: str, unit: str) -> Iterator[Reading]:
@@ -376,10 +366,10 @@ def _points(item: MonitorMetric, pool_id: str, unit: str) -> Iterator[Reading]:
 POOL_PAGE = 500
 """Rows of a page of workloads."""
 _AMOUNTS = "runtime metrics"
-_MINUTES = 5
-"""Of usage that are asked for, by the server's clock."""
 _QUEUE = "queue of "
 """The prefix of the part of a pool's queue; the part of its counts is its id."""
+_MINUTES = 5
+"""Of usage that are asked for, by the server's clock."""
 
 
 class Lists(Generic[T]):
@@ -408,24 +398,20 @@ class Pools:
         self._pools = Lists[Pool](attrgetter("pool_id"))
         self._kinds: Mapping[str, Collection[Accelerator]] = {}
         """By pool, the kinds of its accelerators."""
-        self._waits: dict[str, bool] = {}
-        """By pool whose counts this poll could read, whether something may be in its queue."""
 
     @collector("pools")
     async def pools(self, poll: Poll) -> None:
         """A part for each workspace's pools; then one for the amounts of all, which are shown for listed pools only."""
-        is_known = False
         with self.listed.polling():
+            workspace_ids = await self._fleet.ids.get()
+            poll.keep_only([*workspace_ids, _AMOUNTS])
+            self._pools.ids = {key: ids for key, ids in self._pools.ids.items() if key in workspace_ids}
             try:
-                workspace_ids = await self._fleet.ids.get()
-                poll.keep_only([*workspace_ids, _AMOUNTS])
-                self._pools.ids = {key: ids for key, ids in self._pools.ids.items() if key in workspace_ids}
                 turns, at_once = self._turns["pools"], self._fleet.at_once
-                read = await turns.read_each(poll, workspace_ids, self._read_pools, at_once=at_once)
-                is_known = bool(read) or not workspace_ids
+                await turns.read_each(poll, workspace_ids, self._read_pools, at_once=at_once)
                 await poll.read_each([_AMOUNTS], self._read_amounts, at_once=1)
             finally:
-                self.listed.publish(self._ids(), known=is_known)
+                self.listed.publish(self._ids(), known=bool(self._pools.ids) or not workspace_ids)
 
     def _ids(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(pool_id for ids in self._pools.ids.values() for pool_id in ids))
@@ -438,7 +424,7 @@ class Pools:
     async def _read_amounts(self, part: Part) -> None:
         operation, path = "ShowPoolRuntimeMetrics", "metrics/runtime/pools"
         answer = await self._api.get(operation, path, Items[RuntimeRow], deadline=part.deadline, limits=PAGE)
-        found, _ = distinct(part, map(pool_amounts, answer.rows(operation)), lambda each: each.pool_id)
+        found, _ = distinct(part, map(pool_amounts, answer.rows(operation)), attrgetter("pool_id"))
         shown = {pool_id: found[pool_id] for pool_id in self._ids() if pool_id in found}
         part.dropped("unlisted", len(found) - len(shown))
         self._kinds = {key: {item.kind for item in row.capacity_accelerators} for key, row in shown.items()}
@@ -446,33 +432,38 @@ class Pools:
 
     @collector("pool_workloads")
     async def pool_workloads(self, poll: Poll) -> None:
-        """Two parts for each pool: its counts; then its queue with the places of jobs, if something is queued."""
-        pool_ids = await self.listed.get()
-        poll.keep_only([*pool_ids, *(_QUEUE + pool_id for pool_id in pool_ids)])
-        self._waits.clear()
-        await self.read_each(poll, "pool_workloads", self._read_counts, pool_ids)
-        if self._has_jobs and any(self._waits.values()):
+        """Two parts for each pool: its counts; then its queue with the places of jobs, if something may be queued."""
+        if self._has_jobs:
             await self._fleet.wait_briefly(poll.deadline)  # otherwise their places come an interval after them
-        counted = [_QUEUE + pool_id for pool_id in pool_ids if pool_id in self._waits]
-        await self.read_each(poll, "queues", self._read_queue, counted)
 
-    async def _read_counts(self, part: Part) -> None:
-        path = f"statistics/pools/{segment(part.key)}/workloads"
-        answer = await self._api.get("ShowWorkloadStatistics", path, StatisticsAnswer, deadline=part.deadline)
-        with counting_unusable() as lost:
-            rows = workloads(part.key, answer)
-        # If a count could not be read, the queue itself is asked for.
-        self._waits[part.key] = lost["malformed"] > 0 or any(row.count for row in rows if row.status is Status.QUEUED)
-        await part.publish(rows)
+        async def read(part: Part) -> None:
+            may_wait = await self._read_counts(part)
+            async with poll.part(_QUEUE + part.key) as queue:
+                try:
+                    await self._read_queue(queue, part.key, may_wait=may_wait)
+                except NotFound as error:
+                    await queue.not_found(error)
 
-    async def _read_queue(self, part: Part) -> None:
-        pool_id = part.key.removeprefix(_QUEUE)
-        listing = await self._workloads(pool_id, "Queue", part) if self._waits[pool_id] else NO_WORKLOADS
+        queues = [_QUEUE + pool_id for pool_id in await self.listed.get()]
+        await self.read_each(poll, "pool_workloads", read, queues)
+
+    async def _read_counts(self, part: Part) -> bool:
+        """Show the counts; return whether something may be in the queue."""
+        operation, path = "ShowWorkloadStatistics", f"statistics/pools/{segment(part.key)}/workloads"
+        answer = await self._api.get(operation, path, StatisticsAnswer, deadline=part.deadline)
+        items = (answer.statistics or answer.statics or Items[WorkloadCounts]()).rows(operation)
+        known = [None if row is None or not row.type or row.status is None else row for row in items]
+        rows, malformed = distinct(part, known, lambda row: row.type or "")
+        found, may_wait = workloads(part.key, rows.values(), malformed=malformed)
+        await part.publish(found)
+        return may_wait
+
+    async def _read_queue(self, part: Part, pool_id: str, *, may_wait: bool) -> None:
+        listing = await self._workloads(pool_id, QUEUED, part) if may_wait else NO_WORKLOADS
         rows, kinds = listing.rows.values(), self._kinds.get(pool_id, ())
         # The physical pool may also list a logical pool's workloads: each pool shows the positions of its own jobs.
         own = {job.job_id for job in self._fleet.live.values() if job.pool_id == pool_id}
-        queue = pool_queue(pool_id, rows, kinds, unreadable=listing.malformed)
-        await part.publish([queue, *queue_places(rows, own)])
+        await part.publish([queue(pool_id, rows, kinds, unreadable=listing.malformed), *places(rows, own)])
 
     @collector("pool_users")
     async def pool_users(self, poll: Poll) -> None:
@@ -495,8 +486,8 @@ class Pools:
             query = {"status": status, "sort": "create_time", "ascend": "true"}
             query |= {"offset": str(offset), "limit": str(POOL_PAGE)}
             page = await self._api.get(operation, path, WorkloadsPage, query, deadline=part.deadline, limits=PAGE)
-            rows, total = page.rows(operation), whole(page.total)
-            return Page(offset + len(rows) + (len(rows) >= POOL_PAGE) if total is None else total, rows)
+            rows, known = page.rows(operation), whole(page.total)
+            return Page(offset + len(rows) + (len(rows) >= POOL_PAGE) if known is None else known, rows)
 
         listing = await read_whole_list(read_page, id_of=attrgetter("id"), operation=operation, by_offset=True)
         part.dropped("malformed", listing.malformed)
@@ -512,25 +503,18 @@ class Pools:
 
         async def read(part: Part) -> None:
             query = {"time_range": f"-1.-1.{_MINUTES}", "statistics": "average", "period": "60"}
-            path, columns = f"pools/{segment(part.key)}/monitor", list[Column]()
+            path, lost = f"pools/{segment(part.key)}/monitor", Counter[str]()
             answer = await self._api.get("ShowPoolMonitor", path, PoolMonitor, query, deadline=part.deadline)
-            found = monitored(answer, part.key, now=clock.now(), max_age=max(age, 2 * part.interval))
-            for name, readings in found.items():
-                family, unit = MONITORED[name]
-                columns += readings.of_families({family: UNITS[unit]}, period=0)
-                count(part, readings.dropped)
+            columns = monitored(answer, part.key, lost, now=clock.now(), max_age=max(age, 2 * part.interval))
+            count(part, lost)
             await publish_fresh(part, columns, begun=lambda: {part.key: 0.0}, max_data_age=age, clock=clock)
 
         await self.read_each(poll, "pool_usage", read)
 
     async def read_each(
-        self,
-        poll: Poll,
-        name: str,
-        read: Callable[[Part], Awaitable[None]],
-        keys: Collection[str] | None = None,
+        self, poll: Poll, name: str, read: Callable[[Part], Awaitable[None]], others: Iterable[str] = ()
     ) -> None:
-        """Read a part for each pool, or these parts of pools. A pool that was deleted since then shows nothing."""
+        """Read a part for each pool, and keep `others`. A pool that was deleted since it was listed shows nothing."""
 
         async def read_if_there(part: Part) -> None:
             try:
@@ -538,7 +522,6 @@ class Pools:
             except NotFound as error:
                 await part.not_found(error)
 
-        if keys is None:
-            keys = await self.listed.get()
-            poll.keep_only(keys)
-        await self._turns[name].read_each(poll, keys, read_if_there, at_once=self._fleet.at_once)
+        pool_ids = await self.listed.get()
+        poll.keep_only([*pool_ids, *others])
+        await self._turns[name].read_each(poll, pool_ids, read_if_there, at_once=self._fleet.at_once)

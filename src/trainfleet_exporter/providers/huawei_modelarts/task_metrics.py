@@ -53,27 +53,21 @@ class Metrics(Struct, gc=False):
 
 # Words.
 
-RATIO_METRICS = {
-    "cpuUsage": "cpu_utilization_ratio",
-    "memUsage": "memory_utilization_ratio",
-    "gpuUtil": "accelerator_utilization_ratio",
-    "npuUtil": "accelerator_utilization_ratio",
-    "gpuMemUsage": "accelerator_memory_utilization_ratio",
-    "npuMemUsage": "accelerator_memory_utilization_ratio",
-}
-"""The families of each metric, by their suffix."""
-RATE_METRICS = {
+METRICS: Mapping[str, tuple[str, float]] = {
+    "cpuUsage": ("cpu_utilization_ratio", 0.01),
+    "memUsage": ("memory_utilization_ratio", 0.01),
+    "gpuUtil": ("accelerator_utilization_ratio", 0.01),
+    "npuUtil": ("accelerator_utilization_ratio", 0.01),
+    "gpuMemUsage": ("accelerator_memory_utilization_ratio", 0.01),
+    "npuMemUsage": ("accelerator_memory_utilization_ratio", 0.01),
     "recvBytesRate": ("network_receive_bytes_per_second", 1.0),
     "sendBytesRate": ("network_transmit_bytes_per_second", 1.0),
     "diskReadRate": ("disk_read_bytes_per_second", 1024.0),
     "diskWriteRate": ("disk_write_bytes_per_second", 1024.0),
 }
-"""Only v1 has them. It begins all of these names with a capital: they are compared without regard to case."""
-METRICS: Mapping[str, tuple[str, float]] = {
-    **{metric.lower(): (suffix, 0.01) for metric, suffix in RATIO_METRICS.items()},
-    **{metric.lower(): row for metric, row in RATE_METRICS.items()},
-}
-"""By metric in small letters, the suffix of its families, and how many base units a value counts."""
+"""By metric, the suffix of its families, and how many base units a value counts. Only v1 has rates."""
+_METRICS = {metric.lower(): fed for metric, fed in METRICS.items()}
+"""v1 begins names with a capital: they are compared without regard to case."""
 _RECENT = 5
 """Minutes back in which the last sample still counts as current."""
 
@@ -195,7 +189,7 @@ class ArrayReadings:
         places = Counter[str]()
         for item in answer.metrics or ():
             name = (item.metric or "").lower()
-            if name in METRICS and MEASURES[METRICS[name][0]].device is not None:
+            if name in _METRICS and MEASURES[_METRICS[name][0]].device is not None:
                 self._put(name, (pod_id, str(places[name]), kind_of(name)), item, answer)
                 places[name] += 1
 
@@ -203,7 +197,7 @@ class ArrayReadings:
         """Return what is shown of now, with the values of the job and its source."""
         shown, jobs = list[Column](), {self._job_id: self._parts}
         for (name, is_of_cards), readings in self._found.items():
-            suffix, factor = METRICS[name]
+            suffix, factor = _METRICS[name]
             levels: Sequence[Level] = ("device",) if is_of_cards else ("pod", "job")
             targets = {MEASURES[suffix].of(level): factor for level in levels}
             found = Found(levels[0], kind_of(name), targets, readings)
@@ -213,7 +207,7 @@ class ArrayReadings:
 
     def _put(self, name: str, key: Key, item: MetricValues, answer: Metrics) -> bool:
         """Take over the sample of one metric; return whether there is one."""
-        if name not in METRICS or item.value is None:
+        if name not in _METRICS or item.value is None:
             self.dropped["malformed"] += 1
             return False
         # A kind of device that is not there is all -1: nothing is missing then.

@@ -19,13 +19,14 @@ import logging
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
-from typing import Any, NamedTuple, TypeAlias
+from itertools import chain
+from typing import Any, TypeAlias
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from trainfleet_exporter.config import Global
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, NotReady, RequestRefused
-from trainfleet_exporter.families.usage import LEVELS, Level
+from trainfleet_exporter.families.usage import LEVELS
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.sources import JobSources
 from trainfleet_exporter.fleet.usage import KEY_LENGTHS, Column, Key, Subjects, count, publish_fresh
@@ -125,28 +126,30 @@ def readings(
                 yield own, (key, each.time, number)
 
 
-def by_family(plan: Plan, answers: Iterable[OfKind]) -> Iterator[Found]:
+def by_family(plan: Plan, answers: Collection[OfKind]) -> Iterator[Found]:
     """Yield what feeds families: readings of one kind those with the kind as a label, all readings the others.
 
-    Of several readings of one key and time, the mean counts: their labels do not say of which pods they are.
+    Of each job, the finest readings count, because labels may differ between jobs. Of several readings of one key and
+    time, the mean counts: their labels do not say of which pods they are.
     """
-    groups: defaultdict[Accelerator, defaultdict[tuple[Key, float], list[float]]]
+    finest = {key[0]: len(key) for key in sorted([key for _, (key, _, _) in answers], key=len)}
+    groups: defaultdict[tuple[int, Accelerator], defaultdict[tuple[Key, float], list[float]]]
     groups = defaultdict(lambda: defaultdict(list))
     for kind, (key, time, value) in answers:
-        groups[kind][key, time].append(value)
-    by_kind = {
-        kind: [(*at, sum(values) / len(values)) for at, values in found.items()] for kind, found in groups.items()
-    }
-    together = [reading for found in by_kind.values() for reading in found]
-    length = max((len(key) for key, _, _ in together), default=0)
-    level: Level = next((each for each in reversed(LEVELS) if KEY_LENGTHS[each] <= length), "job")
-    has_sums = KEY_LENGTHS[level] >= KEY_LENGTHS[plan.level]
-    fed = [each for each in plan.targets if KEY_LENGTHS[each.level] <= length and (each.is_ratio or has_sums)]
-    labeled = {each: plan.targets[each] for each in fed if each.is_by_accelerator or each.level == "device"}
-    if others := {each: plan.targets[each] for each in fed if each not in labeled}:
-        yield Found(level, "gpu", others, together)
-    for kind, readings in by_kind.items() if labeled else ():
-        yield Found(level, kind, labeled, readings, is_first=not others)
+        if len(key) == finest[key[0]]:
+            groups[len(key), kind][key, time].append(value)
+    means = {each: [(*at, sum(some) / len(some)) for at, some in found.items()] for each, found in groups.items()}
+    for level in LEVELS:
+        length = KEY_LENGTHS[level]
+        by_kind = {kind: found for (parts, kind), found in means.items() if parts == length}
+        fed = [each for each in plan.targets if KEY_LENGTHS[each.level] <= length]
+        fed = [each for each in fed if each.is_ratio or KEY_LENGTHS[plan.level] <= length]
+        labeled = {each: plan.targets[each] for each in fed if each.is_by_accelerator or each.level == "device"}
+        others = {each: plan.targets[each] for each in fed if each not in labeled}
+        if by_kind and others:
+            yield Found(level, "gpu", others, [*chain.from_iterable(by_kind.values())])
+        for kind, found in by_kind.items() if labeled else ():
+            yield Found(level, kind, labeled, found, is_first=not others)
 
 
 # The calls.
@@ -189,9 +192,7 @@ async def read(
         rows = await query_rows(api, query.text(window, job_ids), within, deadline=deadline)
         found = readings(rows, query.accelerator, jobs, lost)
         answers += [each for each in found if within is None or each[1][0][0] in jobs]  # in a range, others are many
-    finest = {key[0]: len(key) for key in sorted([key for _, (key, _, _) in answers], key=len)}  # labels may differ
-    some = [[each for each in answers if finest[each[1][0][0]] == length] for length in set(finest.values())]
-    return [found for each in some for found in by_family(plan, each)]
+    return list(by_family(plan, answers))
 
 
 async def query_rows(api: Api, promql: str, within: Range | None, *, deadline: float) -> Iterator[Series | None]:
@@ -218,19 +219,6 @@ def is_refusal(error: CloudError) -> bool:
 
 # The collector.
 
-
-class Answer(NamedTuple):
-    """What the queries of a plan found."""
-
-    columns: list[Column]
-    dropped: Counter[str]
-
-    @property
-    def job_ids(self) -> frozenset[str]:
-        """The jobs that have a value."""
-        return frozenset(subject.keys[0] for column in self.columns for subject in column.subjects)
-
-
 SOURCE = "aom"
 _SOURCES = "sources"
 """The part with the source of each job's usage; other parts are plans."""
@@ -256,9 +244,9 @@ class Usage:
     ) -> None:
         self._api, self._fleet, self._sources, self._tasks_of = api, fleet, sources, tasks_of
         self._chosen = config.metrics.given(), settings.metrics.deny, config.profiling
-        self._everything = plans(None, *self._chosen)
-        """The queries if AOM has a metric for every exposed family."""
         self._is_alone = config.source == SOURCE
+        self._exposed = {plan.suffix for plan in plans(None, *self._chosen)}
+        """The measures that are shown if AOM has a metric of them."""
         self._plans: list[Plan] = []
         self._renew_at = 0.0
         """The loop time at which the metrics' names are asked for again."""
@@ -274,7 +262,7 @@ class Usage:
         try:
             await self._fleet.listed.wait(poll.deadline)
             running = {job.job_id: job for job in self._fleet.live_jobs() if self._sources.may_be_in_bulk(job)}
-            if running and self._everything:
+            if running and self._exposed:
                 await self._serve(poll, running)
                 return
             poll.keep_only(())
@@ -302,7 +290,7 @@ class Usage:
             await self._learn(poll, until)
             asked = {plan.key: plan for plan in self._plans}
             first, *others = sorted(self._turns.order(asked), key=lambda key: asked[key].suffix != ACCELERATORS)
-            early = await self._ask(asked[first], jobs, poll.interval, until)  # it shows whether AOM answers at all
+            early = await self._ask(poll, asked[first], jobs, until)  # it shows whether AOM answers at all
         except (CloudError, NotReady) as error:
             await self._replace(poll, running, error, until)
             return
@@ -316,18 +304,18 @@ class Usage:
         async def read(part: Part) -> None:
             """Claim the jobs of an answer, then show them."""
             is_early = part.key == first
-            answer = early if is_early else await self._ask(asked[part.key], jobs, part.interval, until)
-            if isinstance(answer, CloudError):
-                raise answer
+            columns = early if is_early else await self._ask(poll, asked[part.key], jobs, until)
+            if isinstance(columns, CloudError):
+                raise columns
             lacking = self._lacking(jobs) if asked[part.key].suffix != ACCELERATORS else frozenset()
             withheld = {job_id for job_id in lacking if self._sources.is_missed(running[job_id])}
-            found.update(answer.job_ids)
-            self._hold({**self._shown, part.key: answer.job_ids - withheld})
-            count(part, answer.dropped)
-            used.extend(answer.columns)
+            served = frozenset(subject.keys[0] for column in columns for subject in column.subjects)
+            found.update(served)
+            self._hold({**self._shown, part.key: served - withheld})
+            used.extend(columns)
             await publish_fresh(
                 part,
-                answer.columns,
+                columns,
                 begun=lambda: dict.fromkeys(self._fleet.live.keys() - withheld, 0.0),
                 max_data_age=self._fleet.max_data_age,
                 clock=self._fleet.clock,
@@ -376,11 +364,11 @@ class Usage:
             raise NotReady("AOM has no metric of training jobs")
 
     async def _ask(
-        self, plan: Plan, jobs: Mapping[str, JobParts], interval: float, until: float
-    ) -> Answer | CloudError:
+        self, poll: Poll, plan: Plan, jobs: Mapping[str, JobParts], until: float
+    ) -> list[Column] | CloudError:
         """Return what AOM has of running jobs, or why there is nothing. Raises what closes AOM as such."""
-        window = min(_LONGEST, max(self._fleet.max_data_age, 2 * interval))
-        lost, shown = Counter[str](), list[Column]()
+        window = min(_LONGEST, max(self._fleet.max_data_age, 2 * poll.interval))
+        lost, columns = Counter[str](), list[Column]()
         try:
             found = await read(self._api, plan, jobs, window, lost, deadline=until)
         except CloudError as error:
@@ -389,12 +377,13 @@ class Usage:
             return error.with_traceback(None)  # which holds the answer
         now, is_known = self._fleet.clock.now(), self._fleet.is_known
         for each in found:
-            shown += each.columns(jobs, self._subjects, lost, now=now, is_known=is_known)
-        return Answer(shown, lost)
+            columns += each.columns(jobs, self._subjects, lost, now=now, is_known=is_known)
+        count(poll, lost)
+        return columns
 
     def _lacking(self, jobs: Mapping[str, JobParts]) -> Set[str]:
         """The jobs whose accelerators AOM does not know, by its latest good answer."""
-        if self._is_alone or all(plan.suffix != ACCELERATORS for plan in self._everything):
+        if self._is_alone or ACCELERATORS not in self._exposed:
             return frozenset()
         of_cards = [plan.key for plan in self._plans if plan.suffix == ACCELERATORS]
         known = _union(self._shown.get(key, frozenset()) for key in of_cards)
