@@ -13,7 +13,7 @@ from tests.support.clock import run_stepped
 from tests.support.configs import exporter_of, written
 from trainfleet_exporter.model import PoolUser
 from trainfleet_exporter.providers.alibaba_pai.jobs import ResourceConfig
-from trainfleet_exporter.providers.alibaba_pai.pools import UserResources, UsersPage, WorkloadResource
+from trainfleet_exporter.providers.alibaba_pai.pools import UserResources, UsersPage
 from trainfleet_exporter.providers.alibaba_pai.pools import UserRow as QuotaUser
 from trainfleet_exporter.providers.alibaba_pai.pools import WorkloadRow as QuotaWorkload
 from trainfleet_exporter.providers.alibaba_pai.pools import users as pai_users
@@ -62,12 +62,12 @@ def test_users_of_pools_add_up_to_what_is_allocated(cloud: str, tmp_path: Path) 
     assert holders <= {(job.draft.user.name, "training") for job in simulator.worlds[cloud].live()}
 
 
-def _usage(user_id: str, gpus: object) -> QuotaUser:
-    return QuotaUser(user_id, f"n-{user_id}", UserResources(ResourceConfig(gpu=gpus)))  # type: ignore[arg-type]
+def _usage(user_id: str, gpus: str) -> QuotaUser:
+    return QuotaUser(user_id, f"n-{user_id}", UserResources(ResourceConfig(gpu=gpus)))
 
 
-def _workload(user_id: str, gpus: object) -> QuotaWorkload:
-    return QuotaWorkload(user_id=user_id, user_name=f"n-{user_id}", resource=WorkloadResource(gpu=gpus))
+def _workload(user_id: str, gpus: str) -> QuotaWorkload:
+    return QuotaWorkload(user_id=user_id, user_name=f"n-{user_id}", resource=ResourceConfig(gpu=gpus))
 
 
 def _of(found: list[PoolUser]) -> dict[tuple[str, str, str], float]:

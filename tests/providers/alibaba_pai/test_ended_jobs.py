@@ -145,19 +145,6 @@ async def test_a_look_up_that_always_fails_ends_with_the_retention(of_two: OfTwo
         assert fleet.own("collector_success", collector="jobs") == 1
 
 
-async def test_many_ends_behind_a_refusal_are_listed_by_id(of_two: OfTwo) -> None:
-    async with of_two() as (cloud, fleet):
-        cloud.jobs += [job(f"more-{number}") for number in range(60)]
-        await poll_jobs(fleet)
-        cloud.answer = lambda operation, query: REFUSED if "TimeRangeField" in query else None
-        for number in range(1, len(cloud.jobs)):
-            end(cloud, number, 90)
-        await poll_jobs(fleet)
-        assert await fleet.value(RUNNING) == 1
-        assert await fleet.value(SUCCEEDED) == 61
-        assert len(cloud.called("GetJob")) == 20  # for the last histories
-
-
 @pytest.mark.parametrize("workspaces", [6, 20])
 async def test_hanging_ends_take_no_live_job_of_any_workspace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, workspaces: int

@@ -15,6 +15,7 @@ import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -43,6 +44,7 @@ VERSIONS = {
     "cloudmonitor": "2019-01-01",
 }
 """Of each API, by its label."""
+_NO_QUERY: Mapping[str, str] = MappingProxyType({})
 PAGE_SIZE = 100
 """The largest page that is known to work on every list here; the documentation names no maximum."""
 # If there are two, the vendor's own pages disagree on which one counts: grant both.
@@ -90,13 +92,11 @@ class ListOf(Generic[T]):
 class KeptList(Generic[T]):
     """A list that rarely changes: it is read again after `kept` seconds, or soon if it was empty or not all readable.
 
-    `what` names it in errors. `needed`: nothing can be done without it, so that its first failure is raised.
+    `what` names it in errors. `needed`: nothing can be done without it, so that failures are raised until it is known.
     """
 
     def __init__(self, what: str, kept: float, *, needed: bool) -> None:
         self.what, self.rows = what, dict[str, T]()
-        self.is_read = False
-        """Whether it could be read once."""
         self.lost = Counter[str]()
         """By reason, what of it cannot be used."""
         self._kept, self._needed, self._due = kept, needed, float("-inf")
@@ -111,10 +111,10 @@ class KeptList(Generic[T]):
                 part.dropped("malformed", listing.malformed)
                 self.lost = lost + Counter(malformed=listing.malformed)
                 self._due = now + (self._kept if listing.rows and not self.lost else _AGAIN)
-                self.is_read, self.rows = True, listing.rows or self.rows
+                self.rows = listing.rows or self.rows
                 return True
         except CloudError as error:
-            if self._needed and not self.is_read:
+            if self._needed and not self.rows:
                 raise
             self._due = now + _AGAIN
             part.lacks(self.what, error)
@@ -139,35 +139,17 @@ class Api:
             for api, url in asked.items()
         }
 
-    async def get(
-        self,
-        api: str,
-        operation: str,
-        path: str,
-        into: type[T],
-        query: Mapping[str, str] | None = None,
-        *,
-        deadline: float,
-        **options: Any,
-    ) -> T:
-        """Make one call. `options` are those of Call."""
-        method = "POST" if api == "cloudmonitor" else "GET"
-        call = Call(operation=operation, path=path, method=method, query=query or {}, **options)
+    async def get(self, api: str, operation: str, path: str, into: type[T], *, deadline: float, **options: Any) -> T:
+        """Make one call. `options` are those of Call, such as its `query`."""
+        call = Call(operation=operation, path=path, method="POST" if api == "cloudmonitor" else "GET", **options)
         return await self._clients[api].call(call, into, deadline=deadline)
 
     async def list_all(
-        self,
-        of: ListOf[T],
-        path: str,
-        query: Mapping[str, str] | None = None,
-        *,
-        deadline: float,
-        page_size: int = 0,
-        **options: Any,
+        self, of: ListOf[T], path: str, query: Mapping[str, str] = _NO_QUERY, *, deadline: float, **options: Any
     ) -> Listing[T]:
         async def read_page(number: int) -> Page[T]:
-            asked = {**(query or {}), "PageNumber": str(number + 1), "PageSize": str(page_size or PAGE_SIZE)}
-            page = await self.get(of.api, of.operation, path, of.pages, asked, deadline=deadline, **options)
+            asked = {**query, "PageNumber": str(number + 1), "PageSize": str(PAGE_SIZE)}
+            page = await self.get(of.api, of.operation, path, of.pages, query=asked, deadline=deadline, **options)
             return Page(values.whole(page.total_count), page.rows)
 
         return await read_whole_list(read_page, id_of=of.id_of, operation=of.operation)
@@ -175,7 +157,7 @@ class Api:
     async def count(self, api: str, operation: str, path: str, query: Mapping[str, str], *, deadline: float) -> int:
         """The TotalCount of a list: one call however long it is."""
         asked = {**query, "PageNumber": "1", "PageSize": "1"}
-        total = values.whole((await self.get(api, operation, path, Total, asked, deadline=deadline)).total_count)
+        total = values.whole((await self.get(api, operation, path, Total, query=asked, deadline=deadline)).total_count)
         if total is None:
             raise BadAnswer("the answer has no TotalCount", operation=operation)
         return total
@@ -298,8 +280,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     `x-acs-retry-after` is whole MILLISECONDS; the older `x-ratelimit-user-api` and `x-ratelimit-user` hold
     `...,TimeLeft:2000,...`, milliseconds as well. Anything not positive or not readable is no hint.
     """
-    hints = [headers.get("x-acs-retry-after", "")]
-    for name in ("x-ratelimit-user-api", "x-ratelimit-user"):
-        hints += re.findall(r"\bTimeLeft:([^,]*)", headers.get(name, ""))
+    older = f"{headers.get('x-ratelimit-user-api')},{headers.get('x-ratelimit-user')}"
+    hints = [headers.get("x-acs-retry-after", ""), *re.findall(r"\bTimeLeft:([^,]*)", older)]
     found = (whole({"hint": hint.strip()}, "hint") for hint in hints)
     return next((milliseconds / 1000 for milliseconds in found if milliseconds), None)

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import field
 
 from trainfleet_exporter.fleet.histories import Interval, JobFault, Records, Recovery
-from trainfleet_exporter.model import Cause, Phase
+from trainfleet_exporter.model import Cause, Phase, Status
 from trainfleet_exporter.providers.alibaba_pai.api import Row
 from trainfleet_exporter.providers.values import amount, code, readable, utc_time
 from trainfleet_exporter.transport.json_fields import unusable
@@ -48,18 +48,26 @@ class RestartRecord(Row):
     detail_error_info_list: list[RestartError | None] | None = None
 
 
-PHASES: Mapping[str, Phase] = {
-    "Created": "queued",
-    "Creating": "queued",
-    "Queuing": "queued",
-    "Bidding": "queued",
-    "Dequeued": "preparing",
-    "EnvPreparing": "preparing",
-    "SanityChecking": "checking",
-    "Running": "running",
-    "Restarting": "recovering",
+WORDS: Mapping[str, tuple[Status, Phase | None]] = {
+    "Created": (Status.CREATING, "queued"),
+    "Creating": (Status.CREATING, "queued"),
+    "Queuing": (Status.QUEUED, "queued"),
+    "Bidding": (Status.QUEUED, "queued"),
+    "Dequeued": (Status.STARTING, "preparing"),
+    "EnvPreparing": (Status.STARTING, "preparing"),
+    "SanityChecking": (Status.STARTING, "checking"),
+    "Running": (Status.RUNNING, "running"),
+    "Restarting": (Status.RESTARTING, "recovering"),
+    "Stopping": (Status.STOPPING, None),
+    "SucceededReserving": (Status.SUCCEEDED, None),
+    "FailedReserving": (Status.FAILED, None),
+    "Succeeded": (Status.SUCCEEDED, None),
+    "Failed": (Status.FAILED, None),
+    "Stopped": (Status.STOPPED, None),
 }
-"""By job status, what the time in it is spent on. A job that stops or has ended spends its time on nothing."""
+"""By job status, in the order of a job's life: the common word, and what its time is spent on. A job that stops or has
+ended spends its time on nothing."""
+PHASES = {word: phase for word, (_, phase) in WORDS.items() if phase is not None}
 CAUSES: Sequence[tuple[re.Pattern[str], Cause]] = (
     (re.compile("preempt|evict"), "preempted"),
     (re.compile("(?<!c)hang"), "hang"),  # not a change

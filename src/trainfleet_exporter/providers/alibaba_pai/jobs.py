@@ -37,9 +37,9 @@ from trainfleet_exporter.model import (
     Workspace,
 )
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
+from trainfleet_exporter.providers.alibaba_pai import history
 from trainfleet_exporter.providers.alibaba_pai.api import Api, KeptList, ListOf, Row, segment
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
-from trainfleet_exporter.providers.alibaba_pai.history import RestartRecord, StatusTransition, details_of, records_of
 from trainfleet_exporter.providers.values import amount, checked_code, gibibytes, number, quantity, utc_time, whole
 from trainfleet_exporter.transport import PAGE
 from trainfleet_exporter.transport.json_fields import iso_time, unusable
@@ -122,8 +122,8 @@ class JobRow(Row):
     node_count: float | None = None
     job_specs: list[JobSpec | None] | None = None
     settings: JobSettings | None = None
-    status_history: list[StatusTransition | None] | None = None
-    restart_record: list[RestartRecord | None] | None = None
+    status_history: list[history.StatusTransition | None] | None = None
+    restart_record: list[history.RestartRecord | None] | None = None
     pods: list[PodRow | None] | UnsetType | None = UNSET
     """Null is an empty list; without the field nothing is known of them."""
 
@@ -150,23 +150,7 @@ WORKSPACES = ListOf("aiworkspace", "ListWorkspaces", WorkspaceRow, "Workspaces",
 
 # Words.
 
-JOB_STATUS = {
-    "Created": Status.CREATING,
-    "Creating": Status.CREATING,
-    "Queuing": Status.QUEUED,
-    "Bidding": Status.QUEUED,
-    "Dequeued": Status.STARTING,
-    "EnvPreparing": Status.STARTING,
-    "SanityChecking": Status.STARTING,
-    "Running": Status.RUNNING,
-    "Restarting": Status.RESTARTING,
-    "Stopping": Status.STOPPING,
-    "SucceededReserving": Status.SUCCEEDED,
-    "FailedReserving": Status.FAILED,
-    "Succeeded": Status.SUCCEEDED,
-    "Failed": Status.FAILED,
-    "Stopped": Status.STOPPED,
-}
+JOB_STATUS = {word: status for word, (status, _) in history.WORDS.items()}
 OLD = ("Created", "Dequeued")
 """Understood in answers and not asked for: ListJobs no longer documents them."""
 TERMINAL = ("Succeeded", "Failed", "Stopped")
@@ -352,7 +336,6 @@ def pods(row: JobRow) -> list[object]:
     if not is_listed:
         unusable({}, "no_data")
     replaced = Counter(dict.fromkeys(requested if is_listed else (), 0))
-    present = Counter(dict.fromkeys(replaced, 0))
     for item in () if isinstance(row.pods, UnsetType) else row.pods or ():
         if item is None or not item.pod_id:
             unusable({}, "malformed")
@@ -360,7 +343,6 @@ def pods(row: JobRow) -> list[object]:
             unusable({}, "duplicate")
         else:
             pod = found[item.pod_id] = _pod(row.job_id or "", item.pod_id, item)
-            present[pod.role] += 1
             replaced.update({pod.role: 0})
             replaced.update(earlier.type or pod.role for earlier in item.history_pods or ())
     states = Counter((pod.role, pod.status) for pod in found.values())
@@ -371,7 +353,7 @@ def pods(row: JobRow) -> list[object]:
         replaced=tuple(RoleCount(role, count) for role, count in replaced.items()),
         present=tuple(
             RoleStatusCount(role, status, states[role, status])
-            for role in present
+            for role in replaced
             for status in (*POD_STATUS.values(), Status.UNKNOWN)
         ),
     )
@@ -402,8 +384,6 @@ def _pod(job_id: str, pod_id: str, item: PodRow) -> Pod:
 
 EVER = "2000-01-01T00:00:00Z"
 """A StartTime before every job. Without one, ListJobs sees only what was created in the last 7 days."""
-_ONE_BY_ONE, _AT_ONCE = 10, 50
-"""Up to so many missing jobs are looked up by GetJob, which is exact; more of them in lists of so many ids."""
 _LAST_HISTORIES = 20
 """Ended jobs of a workspace whose last history is read in one poll; the ledger has the others without it."""
 
@@ -470,13 +450,11 @@ class Jobs:
 
     async def _read_ends(self, read: WorkspaceRead) -> bool:
         is_complete = await self._read_ended(read)
-        missing = [job_id for job_id in read.pending if job_id not in read.found]
-        in_lists = len(missing) > _ONE_BY_ONE
-        look_up = partial(self._look_up_list if in_lists else self._look_up, read)
-        await read.look_up(look_up, at_once=_AT_ONCE if in_lists else 1)
-        whole = () if in_lists else missing  # the answer of GetJob has the end of the history
+        missing = set(read.pending) - read.found.keys()
+        await read.look_up(partial(self._look_up, read))
         ended = [job.job_id for job, _ in read.found.values() if read.tracker.has_just_ended(job)]
-        await self._read_last(read, [job_id for job_id in ended if job_id not in whole][:_LAST_HISTORIES])
+        # The look-up has the end of the history.
+        await self._read_last(read, [job_id for job_id in ended if job_id not in missing][:_LAST_HISTORIES])
         return is_complete
 
     async def _read_ended(self, read: WorkspaceRead) -> bool:
@@ -504,10 +482,6 @@ class Jobs:
             self._note_detail(row)
             read.found |= await self._translate(read, [row])
 
-    async def _look_up_list(self, read: WorkspaceRead, job_ids: Sequence[str]) -> None:
-        rows = await self._list(read, {"JobIds": ",".join(job_ids), "StartTime": EVER}, read.until)
-        read.found |= await self._translate(read, (row for job_id, row in rows.items() if job_id in job_ids))
-
     async def _translate(self, read: WorkspaceRead, rows: Iterable[JobRow]) -> Found:
         """The jobs of some rows, with their histories."""
         found, rows = Found(), list(rows)
@@ -517,7 +491,7 @@ class Jobs:
         for row in rows:
             each = job(row, workspace_id=read.part.key, models=models, sizes=self._machines.rows)
             if each is not None:
-                found[each.job_id] = each, records_of(row.status_history)
+                found[each.job_id] = each, history.records_of(row.status_history)
         return found
 
     async def _list(
@@ -539,7 +513,7 @@ class Jobs:
                 return
 
     def _note_detail(self, row: JobRow) -> None:
-        self._fleet.histories.note_detail(row.job_id or "", details_of(row.status_history, row.restart_record))
+        self._fleet.histories.note_detail(row.job_id or "", history.details_of(row.status_history, row.restart_record))
 
     async def _have_sizes(self, part: Part) -> None:
         """Read the machine types if they are due. Without them, jobs are shown without their requested resources."""

@@ -91,18 +91,15 @@ UNITS: Mapping[Quantity, Mapping[str, float]] = MappingProxyType(
 )
 """By quantity, the words that the config takes for units, and how many base units each is."""
 _WORDS = {
-    word: unit
-    for unit, words in {
-        "%": ("percent", "percentage"),
-        "Core": ("core", "cores"),
-        "mCore": ("mcore", "mcores", "millicore", "millicores"),
-        "W": ("watt", "watts"),
-        "mW": ("milliwatt", "milliwatts"),
-        "kW": ("kilowatt", "kilowatts"),
-        "C": ("celsius", "\N{DEGREE SIGN}c", "\N{DEGREE CELSIUS}"),
-    }.items()
-    for word in words
+    "percent(age)?": "%",
+    "cores?": "Core",
+    "m(illi)?cores?": "mCore",
+    "watts?": "W",
+    "milliwatts?": "mW",
+    "kilowatts?": "kW",
+    "celsius|\N{DEGREE SIGN}c|\N{DEGREE CELSIUS}": "C",
 }
+"""By pattern, in any case, what these words mean."""
 _FLOPS = re.compile("([KMGTP]?)flop(?:s|/s|s/s)", re.ASCII | re.IGNORECASE)
 _PREFIXES = {"kilo": "K", "mega": "M", "giga": "G", "tera": "T", "k": "K"}
 _DATA = re.compile(
@@ -115,7 +112,8 @@ _DATA = re.compile(
 
 def base_units(unit: str, quantity: Quantity) -> float | None:
     """How many base units of a quantity one `unit` is; None if that is not certain."""
-    unit, words = unit.strip(), [unit.strip(), _WORDS.get(unit.strip().lower(), "")]
+    unit = unit.strip()
+    words = [unit, *(word for pattern, word in _WORDS.items() if re.fullmatch(pattern, unit, re.IGNORECASE))]
     if match := _DATA.fullmatch(unit):  # `Megabytes/sec` and `MBps` as `MB/s`
         prefix = _PREFIXES.get(match["prefix"].lower(), match["prefix"])
         data = "bit" if match["bits"] else "B" if prefix else "Bytes"

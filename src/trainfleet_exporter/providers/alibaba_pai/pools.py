@@ -34,7 +34,6 @@ from trainfleet_exporter.providers.alibaba_pai.api import Api, ListOf, Row, Tota
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.jobs import ResourceConfig, gpus
 from trainfleet_exporter.providers.values import POOL_STATUS, checked_code, code, gibibytes, quantity, utc_time, whole
-from trainfleet_exporter.transport.json_fields import unusable
 
 # The answers, with the fields that are read.
 
@@ -69,15 +68,6 @@ class QuotaRow(Row):
     quota_details: QuotaDetails | None = None
 
 
-class WorkloadResource(Struct, gc=False):
-    """The requested resources of a workload, unchanged: an unreadable amount is not the same as none."""
-
-    cpu: object = field(name="CPU", default=None)
-    memory: object = field(name="Memory", default=None)
-    gpu: object = field(name="GPU", default=None)
-    gpu_type: object = field(name="GPUType", default=None)
-
-
 class WorkloadRow(Row):
     workload_id: str | None = None
     workload_type: str | None = None
@@ -87,7 +77,7 @@ class WorkloadRow(Row):
     code: str | None = None
     user_id: str | None = None
     user_name: str | None = None
-    resource: WorkloadResource | None = None
+    resource: ResourceConfig | None = None
 
 
 class UserResources(Row):
@@ -138,7 +128,6 @@ NODES = ListOf("paistudio", "ListNodes", NodeRow, "Nodes", "node_name")
 NO_DETAILS: Final = QuotaDetails()
 NO_AMOUNT: Final = ResourceConfig()
 NO_NODES: Final = NodeStatistics()
-NO_RESOURCE: Final = WorkloadResource()
 
 # Words.
 
@@ -233,13 +222,10 @@ def queue(rows: Iterable[WorkloadRow], quota_id: str, *, unreadable: int = 0) ->
 def asked_gpus(row: WorkloadRow) -> float | None:
     """The requested GPUs: 0 if other amounts are given without GPUs, None if there are no amounts, or unreadable
     ones."""
-    resource = row.resource or NO_RESOURCE
-    if resource.gpu is None or resource.gpu == "":
-        return None if resource == NO_RESOURCE else 0.0
-    if isinstance(resource.gpu, str | int | float) and not isinstance(resource.gpu, bool):
-        return quantity(resource.gpu)
-    unusable(resource.gpu, "malformed")
-    return None
+    resource = row.resource or NO_AMOUNT
+    if resource.gpu in (None, ""):
+        return 0.0 if any((resource.cpu, resource.memory)) else None
+    return quantity(resource.gpu)
 
 
 def users(pool_id: str, rows: Iterable[UserRow], others: Mapping[str, Iterable[WorkloadRow]] | None) -> list[PoolUser]:

@@ -32,13 +32,12 @@ class AlibabaPai:
         sources = JobSources(fleet, in_bulk=usage.in_bulk, measured=using, interval=interval)
         pools = Pools(api, config, fleet)
         jobs = Jobs(api, config, fleet, pools.quotas)
-        self.collectors: list[Collector] = [*collectors_of([jobs], chosen, every)]
+        topics: list[object] = [jobs, pools]
+        if usage.by_cloudmonitor:
+            topics.append(Usage(api, config, fleet, pools.quotas, sources=sources, deny=deny))
+        self.collectors: list[Collector] = [*collectors_of(topics, chosen, every)]
         if chosen.pods.enabled:
             self.collectors.append(jobs.pods(chosen.pods.effective_interval(every)))
-        self.collectors += collectors_of([pools], chosen, every)
-        if usage.by_cloudmonitor:
-            topic = Usage(api, config, fleet, pools.quotas, sources=sources, deny=deny)
-            self.collectors += collectors_of([topic], chosen, every)
         if usage.enabled and usage.source in ("auto", JOB_METRICS):
             self.collectors.append(collector_of_job_metrics(api, fleet, interval, sources, usage, deny=deny))
 

@@ -81,7 +81,7 @@ POINTS = 1440
 """The most points of one page."""
 _SOURCES = "sources"
 """The key of the part that has the source of each job's usage. Metrics are in capitals."""
-_DAY, _CATALOGUE_PAGE = 86400.0, 200
+_DAY = 86400.0
 _EMPTY_PAGES, _NAMES = 3, 50
 """The most empty pages in a row that each name a next one, and resources in Dimensions."""
 _SURELY_REPORTING = 600.0
@@ -242,7 +242,9 @@ def read_points(
     async def read_page(token: str) -> tuple[Points | None, str]:
         nonlocal empty
         query = {**asked, "NextToken": token} if token else asked
-        page = await api.get("cloudmonitor", operation, "/", PointsPage, query, deadline=deadline, no_data=no_data)
+        page = await api.get(
+            "cloudmonitor", operation, "/", PointsPage, query=query, deadline=deadline, no_data=no_data
+        )
         given, token = page.datapoints or [], page.next_token or ""
         points = readings(feed, given if isinstance(given, str) else json.dumps(given), quota)
         empty = 0 if points and points[0] else empty + 1
@@ -255,7 +257,7 @@ def read_points(
 
 async def list_metrics(api: Api, namespace: str, deadline: float) -> Listing[MetricMeta]:
     """DescribeMetricMetaList: every metric of a namespace, by its name."""
-    return await api.list_all(CATALOGUE, "/", {"Namespace": namespace}, deadline=deadline, page_size=_CATALOGUE_PAGE)
+    return await api.list_all(CATALOGUE, "/", {"Namespace": namespace}, deadline=deadline)
 
 
 class Space:
@@ -366,7 +368,7 @@ class Usage:
         for space in self._spaces:
             async with poll.part(space.catalogue.what) as part:
                 changed |= await space.learn(part, self._api)
-            kept |= space.feeds.keys() | (set() if space.catalogue.is_read else {space.catalogue.what})
+            kept |= space.feeds.keys() | (set() if space.catalogue.rows else {space.catalogue.what})
         poll.keep_only(kept - changed)
 
     async def _serve_jobs(self, space: Space) -> None:
@@ -481,8 +483,8 @@ async def get_job_metrics(
     """DLC GetJobMetrics: one metric of every pod of one job, in one-minute steps. Unix seconds in."""
     query = {"MetricType": metric.key, "StartTime": iso_time(start), "EndTime": iso_time(end), "TimeStep": "1m"}
     path = f"/api/v1/jobs/{segment(job_id)}/metrics"
-    call = partial(api.get, "dlc", "GetJobMetrics", path, JobMetrics, query, deadline=deadline, limits=limits)
-    return await call(no_data=lambda found: not found.pod_metrics)
+    options = {"query": query, "limits": limits, "no_data": lambda found: not found.pod_metrics}
+    return await api.get("dlc", "GetJobMetrics", path, JobMetrics, deadline=deadline, **options)
 
 
 def readings_of(payload: JobMetrics, job_id: str) -> Iterator[tuple[Key, list[Reading]]]:
