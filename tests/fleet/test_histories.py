@@ -41,9 +41,7 @@ def _fault(at: float, cause: str = "node", *nodes: str, part: str = "") -> JobFa
 
 def _poll(histories: JobHistories, job: Job, records: Records | None, now: float) -> dict[type, object]:
     """Poll a job; what is shown of it, by class."""
-    if records is not None:
-        histories.note(job.job_id, records)
-    histories.count(job, since=BEGAN)
+    histories.count(job, records, since=BEGAN)
     return {type(each): each for each in histories.objects(job, BEGAN + now)}
 
 

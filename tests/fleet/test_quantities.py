@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from trainfleet_exporter.families.usage import MEASURES, Quantity
 from trainfleet_exporter.fleet.quantities import UNITS, convert, convert_each
-from trainfleet_exporter.fleet.usage import SILENCE, wholes
+from trainfleet_exporter.fleet.usage import NewestReadings, Subjects
 
 
 @given(st.floats() | st.floats(0, 300), st.sampled_from(sorted(UNITS)), st.data())
@@ -35,5 +35,7 @@ def test_health_that_cannot_be_true_has_no_value(
 
 
 def test_a_whole_is_as_old_as_its_values() -> None:
-    parts = [("j", pod) for pod in "abcd"], [100.0, 40.0, 160.0, 120.0], [0.5, None, None, 0.25]
-    assert wholes(parts, MEASURES["cpu_utilization_ratio"].of("job"), SILENCE) == {("j",): (0.375, 100.0, 120.0)}
+    found = NewestReadings("pod", {"j": 0.0}, Subjects(), now=160.0, max_age=160.0)
+    found.take([("j", pod) for pod in "abcd"], [100.0, 40.0, 160.0, 120.0], [0.5, None, None, 0.25])
+    (whole,) = found.of_families({MEASURES["cpu_utilization_ratio"].of("job"): 1.0}, period=0)
+    assert (*whole.values, *whole.oldest, *whole.newest) == (0.375, 100.0, 120.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from trainfleet_exporter.fleet.histories import JobHistories
+from trainfleet_exporter.fleet.histories import JobHistories, Records
 from trainfleet_exporter.model import Job, JobFaults, JobTime, NodeFaults, PodExit, PoolWaits
 
 
@@ -27,9 +27,9 @@ class Shown:
     prepared: float | None = None
 
 
-def shown(histories: JobHistories, job: Job, now: float, *, since: float = 0.0) -> Shown:
+def shown(histories: JobHistories, job: Job, row: Records | None, now: float, *, since: float = 0.0) -> Shown:
     """Count the new events of a job and return all shown figures."""
-    histories.count(job, since=since)
+    histories.count(job, row, since=since)
     found = Shown()
     for each in histories.objects(job, now):
         if isinstance(each, JobTime):

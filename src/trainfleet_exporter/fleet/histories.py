@@ -11,6 +11,7 @@ in progress.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -193,12 +194,10 @@ class _Waits:
     """The observations of one histogram."""
 
     def __init__(self) -> None:
-        self._counts = [0] * (len(BOUNDS) + 1)
-        self._sum = 0.0
+        self._counts, self._sum = [0] * (len(BOUNDS) + 1), 0.0
 
     def observe(self, seconds: float) -> None:
-        place = next((place for place, bound in enumerate(BOUNDS) if seconds <= bound), len(BOUNDS))
-        self._counts[place] += 1
+        self._counts[bisect_left(BOUNDS, seconds)] += 1
         self._sum += seconds
 
     def histogram(self) -> ClassicHistogram | None:
@@ -224,9 +223,8 @@ class _Known:
     start: Start | None = None
     seen_until: float | None = None
     """When the job was last seen in the phase that lasts."""
-    counts_faults: bool = False
-    """Whether any answer says what faults there were."""
-    faults: dict[tuple[float, str], JobFault] = field(default_factory=dict)
+    faults: dict[tuple[float, str], JobFault] | None = None
+    """All that any answer had, also before the exporter's start; None if none says what faults there were."""
     recoveries: dict[tuple[float, str], Recovery] = field(default_factory=dict)
     constant: tuple[object, ...] = ()
     """Its objects that do not change with time."""
@@ -236,11 +234,22 @@ class _Known:
         self.is_new = True
         if records.intervals is not None:
             self.intervals = records.intervals
+        if records.faults is not None:
+            self.faults = self.faults or {}
+            for fault in records.faults:
+                first = self.faults.setdefault((fault.at, fault.part), fault)
+                self.faults[fault.at, fault.part] = replace(first, nodes=fault.nodes or first.nodes)  # they come late
+        for new in records.recoveries:
+            key = new.start, new.part  # its strategy may come later
+            known = self.recoveries.setdefault(key, new)
+            if known.seconds is None and new.seconds is not None:  # the result may come before the end
+                self.recoveries[key] = replace(known, seconds=new.seconds)
 
     @property
-    def answers(self) -> list[Records]:
-        """The history in the latest responses."""
-        return [records for records in (self.row, self.detail) if records is not None]
+    def spent(self) -> list[Interval]:
+        """All intervals."""
+        answers = [records for records in (self.row, self.detail) if records is not None]
+        return [*(self.intervals or ()), *(found for records in answers for found in records.recovery_intervals)]
 
 
 class HeldTimes:
@@ -305,34 +314,36 @@ class JobHistories:
         self._blamed: dict[tuple[str, str, float], float] = {}
         """By job, node and date of the fault, that date: what has been counted for nodes."""
 
-    def note(self, job_id: str, records: Records, created: float | None = None) -> None:
-        """Take over what a row of a list says about a job, and the Unix time of its creation."""
-        self._forget_earlier_life(job_id, created)
-        known = self._known.setdefault(job_id, _Known(created))
-        if known.row is not records and known.row != records:
-            known.row = records
-            known.take(records)
+    def count(self, job: Job, row: Records | None, *, since: float) -> None:
+        """Take over what a row of a list says, if it has a history, and count what is new in that of the job. Its start
+        is observed if it is later than `since`."""
+        known = self._known.get(job.job_id)
+        if known is not None and job.created is not None:
+            known.created = known.created or job.created
+            known = known if known.created == job.created else None  # the history of an earlier job with this id
+        if row is not None and known is None:
+            known = _Known(job.created)
+        if known is None:
+            self._known.pop(job.job_id, None)
+            return
+        self._known[job.job_id] = known
+        if row is not None and known.row is not row and known.row != row:
+            known.row = row
+            known.take(row)
+        if not known.is_new:
+            return
+        known.is_new, spent = False, known.spent
+        known.elapsed, known.start = elapsed(spent), first_start(known.intervals or ())
+        known.held = known.elapsed if all(found.holds for found in spent) else elapsed(while_held(spent))
+        self._count_faults(job, known)
+        if known.start is not None and known.start.at > since:
+            self._observe(job, known, known.start)
 
     def note_detail(self, job_id: str, records: Records) -> None:
         """Take over what the detail of a job says."""
         known = self._known.setdefault(job_id, _Known())
         known.detail = records
         known.take(records)
-
-    def count(self, job: Job, *, since: float) -> None:
-        """Count what is new in a job's history. Its start is observed if it is later than `since`."""
-        self._forget_earlier_life(job.job_id, job.created)
-        known = self._known.get(job.job_id)
-        if known is None or not known.is_new:
-            return
-        known.is_new = False
-        answers, intervals = known.answers, known.intervals or ()
-        spent = [*intervals, *_recovering(answers)]
-        known.elapsed, known.start = elapsed(spent), first_start(intervals)
-        known.held = known.elapsed if all(found.holds for found in spent) else elapsed(while_held(spent))
-        self._count_faults(job, known, answers)
-        if known.start is not None and known.start.at > since:
-            self._observe(job, known, known.start)
 
     def objects(self, job: Job, now: float) -> Iterator[object]:
         """Return the objects of a job's history: JobTime, JobFaults, PodExit."""
@@ -351,29 +362,22 @@ class JobHistories:
     def end(self, job: Job, seen: float) -> JobEnd:
         """Return the whole life of a job that has ended. A poll found the end at the Unix time `seen`."""
         known = self._known.get(job.job_id, _Known())
-        answers = known.answers
-        phases = held_for = lost = faults = recoveries = None
+        phases = held_for = lost = None
         if known.intervals is not None:
             phases = known.elapsed.until(known.seen_until)
-            held_for, lost = held([*known.intervals, *_recovering(answers)], job.finished or known.seen_until)
+            held_for, lost = held(known.spent, job.finished or known.seen_until)
         elif job.started is not None and job.finished is not None:
             held_for = max(0.0, job.finished - job.started)
-        if known.counts_faults:
-            # Those that were counted, and those of before the exporter's start.
-            faults = dict(known.faults)
-            recoveries = dict(known.recoveries)
-            for records in answers:
-                faults |= {(fault.at, fault.part): fault for fault in records.faults or ()}
-                recoveries |= {_key(recovery): recovery for recovery in records.recoveries}
+        has_faults = known.faults is not None
         return JobEnd(
             job=job,
             seen=seen,
             phases=phases,
             held=held_for,
             lost=lost,
-            faults=None if faults is None else _fault_counts(faults.values()),
-            recoveries=None if recoveries is None else len(recoveries),
-            recovery_seconds=None if recoveries is None else _recovery_seconds(recoveries.values()),
+            faults=None if known.faults is None else _fault_counts(known.faults.values()),
+            recoveries=len(known.recoveries) if has_faults else None,
+            recovery_seconds=_recovery_seconds(known.recoveries.values()) if has_faults else None,
         )
 
     def fleet(self, now: float) -> list[object]:
@@ -396,45 +400,27 @@ class JobHistories:
         named = {node for _, node, _ in self._blamed}  # a machine of no pool may never be used again
         self._nodes = {key: causes for key, causes in self._nodes.items() if key[0] or key[1] in named}
 
-    def _forget_earlier_life(self, job_id: str, created: float | None) -> None:
-        """Forget the history of an earlier job with the same id."""
-        known = self._known.get(job_id)
-        if known is not None and created is not None:
-            known.created = known.created or created
-            if known.created != created:
-                del self._known[job_id]
-
-    def _count_faults(self, job: Job, known: _Known, answers: list[Records]) -> None:
-        known.counts_faults = known.counts_faults or any(records.faults is not None for records in answers)
-        for fault in [fault for records in answers for fault in records.faults or () if fault.at >= self._clock.began]:
-            known.faults.setdefault((fault.at, fault.part), fault)
-            self._blame(job, fault)
-        for recovery in [recovery for records in answers for recovery in records.recoveries]:
-            if recovery.start >= self._clock.began:
-                key = _key(recovery)
-                before = known.recoveries.setdefault(key, recovery)
-                if before.seconds is None and recovery.seconds is not None:  # the result may come before the end
-                    known.recoveries[key] = replace(before, seconds=recovery.seconds)
-        shown: list[object] = [
-            PodExit(job.job_id, pod_id, code) for pod_id, code in (known.row or Records()).exit_codes
-        ]
-        if known.counts_faults:
-            counted = Counter((recovery.strategy, recovery.result) for recovery in known.recoveries.values())
-            faults = JobFaults(
-                job_id=job.job_id,
-                faults=_fault_counts(known.faults.values()),
-                recoveries=tuple(RecoveryCount(*key, count) for key, count in counted.items()),
-                recovery_seconds=_recovery_seconds(known.recoveries.values()),
-            )
-            shown.append(faults)
-        known.constant = tuple(shown)
-
-    def _blame(self, job: Job, fault: JobFault) -> None:
-        """Count a fault for its nodes."""
-        for node, cause in fault.nodes:
-            if (job.job_id, node, fault.at) not in self._blamed:
-                self._blamed[job.job_id, node, fault.at] = fault.at
-                self._nodes.setdefault((job.pool_id, node), Counter())[cause] += 1
+    def _count_faults(self, job: Job, known: _Known) -> None:
+        """Show what is dated after the exporter's start, and count it for nodes."""
+        exits = [PodExit(job.job_id, pod_id, code) for pod_id, code in (known.row or Records()).exit_codes]
+        known.constant, began = tuple(exits), self._clock.began
+        if known.faults is None:
+            return
+        faults = [fault for fault in known.faults.values() if fault.at >= began]
+        recoveries = [recovery for recovery in known.recoveries.values() if recovery.start >= began]
+        counted = Counter((recovery.strategy, recovery.result) for recovery in recoveries)
+        shown = JobFaults(
+            job_id=job.job_id,
+            faults=_fault_counts(faults),
+            recoveries=tuple(RecoveryCount(*key, count) for key, count in counted.items()),
+            recovery_seconds=_recovery_seconds(recoveries),
+        )
+        known.constant = *exits, shown
+        for fault in faults:
+            for node, cause in fault.nodes:
+                if (job.job_id, node, fault.at) not in self._blamed:
+                    self._blamed[job.job_id, node, fault.at] = fault.at
+                    self._nodes.setdefault((job.pool_id, node), Counter())[cause] += 1
 
     def _observe(self, job: Job, known: _Known, start: Start) -> None:
         for kind, seconds in enumerate((start.queued, start.prepared)):
@@ -442,14 +428,6 @@ class JobHistories:
             if seconds is not None and not self._observed.keys() & lives:
                 self._observed[job.job_id, kind, known.created] = start.at
                 self._pools[job.pool_id][kind].observe(seconds)
-
-
-def _recovering(answers: Iterable[Records]) -> list[Interval]:
-    return [found for records in answers for found in records.recovery_intervals]
-
-
-def _key(recovery: Recovery) -> tuple[float, str]:
-    return recovery.start, recovery.part  # its strategy may come later
 
 
 def _fault_counts(faults: Iterable[JobFault]) -> tuple[FaultCount, ...]:

@@ -13,7 +13,7 @@ import sys
 import time as wall_clock
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, compress, filterfalse, repeat
 from operator import itemgetter, le
@@ -21,17 +21,15 @@ from typing import Any, TypeAlias
 
 from trainfleet_exporter.families.usage import SHOWN_AS, Family, Level, Quantity
 from trainfleet_exporter.fleet.quantities import convert_each, total
+from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Accelerator, Readings, Subject, UsageSource
 from trainfleet_exporter.polling import Part, Poll
-from trainfleet_exporter.providers.judging import ServerClock
 
 Key: TypeAlias = tuple[str, ...]
 Reading: TypeAlias = tuple[Key, float, float | None]
 """The key, the Unix time (infinite if unknown), and the value in the metric's unit (None if unusable)."""
 Points: TypeAlias = tuple[Sequence[Key], Sequence[float], Sequence[float | None]]
 """Readings as columns."""
-Row: TypeAlias = tuple[float, float, float]
-"""A value in base units, and the Unix times of its oldest and its newest reading (or UNDATED)."""
 KEY_LENGTHS: Mapping[Level, int] = {"job": 1, "pool": 1, "pod": 2, "device": 4}
 SILENCE = 180.0
 """A part without readings for so many seconds, while others have some, no longer counts for its whole."""
@@ -102,12 +100,6 @@ class Subjects:
             own = sys.intern(key[0]), *key[1:]
             known[own] = Subject(own)
         return list(map(known.__getitem__, keys))
-
-    def column(self, family: Family, rows: Mapping[Key, Row], accelerator: Accelerator = "gpu") -> Column:
-        """Return readings as they are kept."""
-        numbers = [array("d", map(itemgetter(at), rows.values())) for at in range(3)]
-        owners = dict.fromkeys(map(itemgetter(0), rows))
-        return Column(family, accelerator, owners, self.of(family.level, list(rows)), *numbers)
 
     def keep_only(self, used: Iterable[Column]) -> None:
         """Forget what these columns are not of."""
@@ -225,50 +217,54 @@ class NewestReadings:
         for family, factor in targets.items():
             unit = factor, family.quantity
             values = by_unit[unit] = by_unit[unit] if unit in by_unit else convert_each(self.values, *unit)
-            if family.level == self.level:
-                subjects, dates = self.taken, self.times
-                if None in values:
-                    is_usable = [value is not None for value in values]
-                    subjects, dates = list(compress(subjects, is_usable)), array("d", compress(dates, is_usable))
-                numbers = array("d", [value for value in values if value is not None])
-                result.append(Column(family, self.accelerator, owners, subjects, numbers, dates, dates))
-            else:
-                rows = wholes((keys, self.times, values), family, max(SILENCE, 3 * period), self.spoiled)
-                result.append(self._subjects.column(family, rows, self.accelerator))
+            if family.level != self.level:
+                result.append(self._wholes(family, keys, values, max(SILENCE, 3 * period)))
+                continue
+            subjects, dates = self.taken, self.times
+            if None in values:
+                is_usable = [value is not None for value in values]
+                subjects, dates = list(compress(subjects, is_usable)), array("d", compress(dates, is_usable))
+            numbers = array("d", [value for value in values if value is not None])
+            result.append(Column(family, self.accelerator, owners, subjects, numbers, dates, dates))
         if by_unit and all(None in values for values in by_unit.values()):
             each = zip(self.values, *by_unit.values(), strict=True)
             self.dropped["out_of_range"] += sum([raw is not None and set(found) == {None} for raw, *found in each])
         return result
 
-
-def wholes(points: Points, family: Family, silence: float, spoiled: Set[str | Key] = frozenset()) -> dict[Key, Row]:
-    """Return the values of the wholes of a family, made of the readings of their parts."""
-    keys, times, values = points
-    length, found, is_ratio, end = KEY_LENGTHS[family.level], dict[Key, Row](), family.is_ratio, 0
-    first, last = min(times, default=UNDATED), max(times, default=UNDATED)
-    of = itemgetter(0 if length == 1 else slice(length))
-    owners = list(map(of, keys))
-    if owners != list(chain.from_iterable(map(repeat, (sizes := Counter(owners)), sizes.values()))):
-        order = sorted(range(len(keys)), key=owners.__getitem__)  # some parts are apart
-        keys, times, values = [keys[at] for at in order], [times[at] for at in order], [values[at] for at in order]
-        sizes = Counter(map(of, keys))
-    for size in sizes.values():
-        start, end = end, end + size
-        key = keys[start][:length]
-        if spoiled and not is_ratio and not spoiled.isdisjoint(("", key[0], key)):
-            continue
-        parts, oldest, newest = values[start:end], first, last
-        if first < last or None in parts:
-            dates = times[start:end]
-            newest = max(dates)
-            is_counted = [time >= newest - silence for time in dates]
-            parts = list(compress(parts, is_counted))
-            dated = [at for at, value in zip(compress(dates, is_counted), parts, strict=True) if value is not None]
-            oldest, newest = min(dated, default=UNDATED), max(dated, default=UNDATED)
-        whole = total(parts, is_ratio=is_ratio)
-        if whole is not None:
-            found[key] = whole, oldest, newest
-    return found
+    def _wholes(
+        self, family: Family, all_keys: Sequence[Key], values: Sequence[float | None], silence: float
+    ) -> Column:
+        """Return the wholes of a family, made of the values of their parts."""
+        times: Sequence[float] = self.times
+        keys, numbers, oldest, newest = list[Key](), array("d"), array("d"), array("d")
+        first, last = min(times, default=UNDATED), max(times, default=UNDATED)
+        length, end, is_uneven = KEY_LENGTHS[family.level], 0, first < last or None in values
+        of = itemgetter(0 if length == 1 else slice(length))
+        wholes = list(map(of, all_keys))
+        if wholes != list(chain.from_iterable(map(repeat, (sizes := Counter(wholes)), sizes.values()))):
+            order = sorted(range(len(wholes)), key=wholes.__getitem__)  # some parts are apart
+            all_keys, times = [all_keys[at] for at in order], [times[at] for at in order]
+            values, sizes = [values[at] for at in order], Counter(map(of, all_keys))
+        for size in sizes.values():
+            start, end = end, end + size
+            key = all_keys[start][:length]
+            if self.spoiled and not family.is_ratio and not self.spoiled.isdisjoint(("", key[0], key)):
+                continue
+            parts = values[start:end]
+            if is_uneven:
+                dates = times[start:end]
+                since = max(dates) - silence
+                counted = [(at, value) for at, value in zip(dates, parts, strict=True) if at >= since]
+                parts, dated = [value for _, value in counted], [at for at, value in counted if value is not None]
+                first, last = min(dated, default=UNDATED), max(dated, default=UNDATED)
+            whole = total(parts, is_ratio=family.is_ratio)
+            if whole is not None:
+                keys.append(key)
+                numbers.append(whole)
+                oldest.append(first)
+                newest.append(last)
+        owners, subjects = dict.fromkeys(map(itemgetter(0), keys)), self._subjects.of(family.level, keys)
+        return Column(family, self.accelerator, owners, subjects, numbers, oldest, newest)
 
 
 def page_readings(columns: Iterable[Column]) -> list[Readings]:
@@ -284,7 +280,7 @@ def usage_sources(columns: Iterable[Column], source: str) -> list[UsageSource]:
     newest: dict[str, float] = {}
     for column in columns:
         last = max(column.newest, default=0.0)
-        if any(newest.get(owner, -1.0) < last for owner in column.owners):
+        if any(map(last.__gt__, map(newest.get, column.owners, repeat(-1.0)))):
             for subject, at in zip(column.subjects, column.newest, strict=True):
                 newest[subject.keys[0]] = max(at, newest.get(subject.keys[0], -1.0))
     return [UsageSource(job_id, source, None if at == UNDATED else at) for job_id, at in newest.items()]
@@ -295,18 +291,16 @@ async def publish_fresh(
     columns: Sequence[Column],
     shown: Callable[[Sequence[Column]], Sequence[object]] = page_readings,
     *,
+    fleet: Workspaces,
     begun: Callable[[], Mapping[str, float]],
-    max_data_age: float,
-    clock: ServerClock,
 ) -> None:
     """Show what `shown` makes of the readings that are not too old now, and again when some are.
 
-    A reading is too old after `max_data_age` seconds, or two intervals if that is longer. `begun` as in NewestReadings.
-    `clock` is that of the readings.
+    A reading is too old after `max_data_age`, or two intervals if that is longer. `begun` as in NewestReadings.
     """
 
     def build(now: float) -> tuple[Sequence[object], float | None]:
-        ahead, age, known = clock.ahead, max(max_data_age, 2 * part.interval), begun()
+        ahead, age, known = fleet.clock.ahead, max(fleet.max_data_age, 2 * part.interval), begun()
         fresh = [each for column in columns if (each := column.since(now + ahead - age, known)).subjects]
         oldest = min((each.first for each in fresh), default=UNDATED)
         return shown(fresh), None if oldest == UNDATED else oldest - ahead + age + _TOUCH

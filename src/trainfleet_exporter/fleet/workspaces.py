@@ -236,9 +236,7 @@ class Workspaces:
 
     def _note(self, read: WorkspaceRead, job: Job) -> None:
         _, records = read.found.get(job.job_id, (job, None))
-        if records is not None:
-            self.histories.note(job.job_id, records, job.created)
-        self.histories.count(job, since=read.tracker.first_read or read.now)
+        self.histories.count(job, records, since=read.tracker.first_read or read.now)
 
     def _drop_taken(self, read: WorkspaceRead) -> None:
         """Drop jobs of another workspace, and those that another one shows. No await may follow until an update."""

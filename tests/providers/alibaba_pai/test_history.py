@@ -75,9 +75,8 @@ def _poll(
     if detail:
         answer = payload({**given, "RestartRecord": restarts}, jobs.JobRow)
         histories.note_detail("j", details_of(answer.status_history, answer.restart_record))
-    elif (records := records_of(row.status_history)) is not None:
-        histories.note("j", records)
-    return shown(histories, job, T + now, since=T + began)
+    records = None if detail else records_of(row.status_history)
+    return shown(histories, job, records, T + now, since=T + began)
 
 
 WAITED = [

@@ -54,8 +54,8 @@ def _poll(row: jobs.JobRow, now: float, *, began: float = 0.0, histories: JobHis
     histories = histories or JobHistories(ServerClock(started=T + began))
     job = jobs.job(row)
     assert job is not None
-    histories.note(job.job_id, history.records(row.status or jobs.NO_STATUS, job.status, job.created))
-    return shown(histories, job, T + now, since=T + began)
+    records = history.records(row.status or jobs.NO_STATUS, job.status, job.created)
+    return shown(histories, job, records, T + now, since=T + began)
 
 
 RETRY = _attempt(500, 512, "npu_step_retry", "chip_fault", "success", "worker-0")

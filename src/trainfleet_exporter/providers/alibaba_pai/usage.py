@@ -332,7 +332,7 @@ class Usage:
     ) -> None:
         self._api, self._fleet, self._quotas, self._sources = api, fleet, quotas, sources
         self._jobs, *_ = self._spaces = spaces(config, deny)
-        self._publish = partial(publish_fresh, max_data_age=fleet.max_data_age, clock=fleet.clock)
+        self._publish = partial(publish_fresh, fleet=fleet)
         self._turns, self._cut_off = FairQueue(), False
 
     @collector("usage")
@@ -550,7 +550,7 @@ def collector_of_job_metrics(
         columns = job_columns(found)  # which counts what is out of range
         for _, newest in found:
             count(part, newest.dropped)
-        publish = partial(publish_fresh, begun=lambda: begun, max_data_age=fleet.max_data_age, clock=fleet.clock)
+        publish = partial(publish_fresh, fleet=fleet, begun=lambda: begun)
         await publish(part, columns, lambda fresh: [*page_readings(fresh), *usage_sources(fresh, JOB_METRICS)])
 
     return EachJob(

@@ -193,7 +193,7 @@ class Usage:
             if (found := exposed(metric.targets, deny))
         }
         self._subjects = Subjects()
-        self._publish = partial(publish_fresh, begun=self._begun, max_data_age=fleet.max_data_age, clock=fleet.clock)
+        self._publish = partial(publish_fresh, fleet=fleet, begun=self._begun)
         self._shown: dict[str, Sequence[Column]] = {}
         """By metric: the values of its last good response."""
 

@@ -499,15 +499,15 @@ class Pools:
 
         The series are those of a pool's cluster: a logical pool shows the usage of the whole physical pool.
         """
-        age, clock = self._fleet.max_data_age, self._fleet.clock
 
         async def read(part: Part) -> None:
             query = {"time_range": f"-1.-1.{_MINUTES}", "statistics": "average", "period": "60"}
             path, lost = f"pools/{segment(part.key)}/monitor", Counter[str]()
             answer = await self._api.get("ShowPoolMonitor", path, PoolMonitor, query, deadline=part.deadline)
-            columns = monitored(answer, part.key, lost, now=clock.now(), max_age=max(age, 2 * part.interval))
+            age, now = max(self._fleet.max_data_age, 2 * part.interval), self._fleet.clock.now()
+            columns = monitored(answer, part.key, lost, now=now, max_age=age)
             count(part, lost)
-            await publish_fresh(part, columns, begun=lambda: {part.key: 0.0}, max_data_age=age, clock=clock)
+            await publish_fresh(part, columns, fleet=self._fleet, begun=lambda: {part.key: 0.0})
 
         await self.read_each(poll, "pool_usage", read)
 

@@ -316,9 +316,8 @@ class Usage:
             await publish_fresh(
                 part,
                 columns,
+                fleet=self._fleet,
                 begun=lambda: dict.fromkeys(self._fleet.live.keys() - withheld, 0.0),
-                max_data_age=self._fleet.max_data_age,
-                clock=self._fleet.clock,
             )
 
         done = await poll.read_each([first], read, at_once=1)
