@@ -80,11 +80,6 @@ def convert_each(raws: Iterable[float | None], factor: float, quantity: Quantity
     return [value and round(value, _DIGITS) for value in kept] if factor < 1 else kept
 
 
-def mean(values: Sequence[float]) -> float | None:
-    """The mean, or None of nothing."""
-    return round(math.fsum(values) / len(values), _DIGITS) if values else None
-
-
 def total(values: Sequence[float | None], *, is_ratio: bool) -> float | None:
     """Return the value of a whole from the values of its parts (None for a missing value).
 
@@ -92,6 +87,6 @@ def total(values: Sequence[float | None], *, is_ratio: bool) -> float | None:
     because a lower sum would look like a drop.
     """
     given = [value for value in values if value is not None]
-    if is_ratio:
-        return mean(given)
-    return math.fsum(given) if given and len(given) == len(values) else None
+    if not given or not (is_ratio or len(given) == len(values)):
+        return None
+    return round(math.fsum(given) / len(given), _DIGITS) if is_ratio else math.fsum(given)

@@ -238,17 +238,18 @@ class NewestReadings:
         times: Sequence[float] = self.times
         keys, numbers, oldest, newest = list[Key](), array("d"), array("d"), array("d")
         first, last = min(times, default=UNDATED), max(times, default=UNDATED)
-        length, end, is_uneven = KEY_LENGTHS[family.level], 0, first < last or None in values
+        length, is_ratio, is_uneven = KEY_LENGTHS[family.level], family.is_ratio, first < last or None in values
         of = itemgetter(0 if length == 1 else slice(length))
         wholes = list(map(of, all_keys))
         if wholes != list(chain.from_iterable(map(repeat, (sizes := Counter(wholes)), sizes.values()))):
             order = sorted(range(len(wholes)), key=wholes.__getitem__)  # some parts are apart
             all_keys, times = [all_keys[at] for at in order], [times[at] for at in order]
             values, sizes = [values[at] for at in order], Counter(map(of, all_keys))
+        end = 0
         for size in sizes.values():
             start, end = end, end + size
             key = all_keys[start][:length]
-            if self.spoiled and not family.is_ratio and not self.spoiled.isdisjoint(("", key[0], key)):
+            if self.spoiled and not is_ratio and not self.spoiled.isdisjoint(("", key[0], key)):
                 continue
             parts = values[start:end]
             if is_uneven:
@@ -257,7 +258,7 @@ class NewestReadings:
                 counted = [(at, value) for at, value in zip(dates, parts, strict=True) if at >= since]
                 parts, dated = [value for _, value in counted], [at for at, value in counted if value is not None]
                 first, last = min(dated, default=UNDATED), max(dated, default=UNDATED)
-            whole = total(parts, is_ratio=family.is_ratio)
+            whole = total(parts, is_ratio=is_ratio)
             if whole is not None:
                 keys.append(key)
                 numbers.append(whole)
