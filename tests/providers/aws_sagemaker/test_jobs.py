@@ -27,8 +27,8 @@ async def test_live_jobs_come_from_searches_of_100(fleet_of: FleetOf) -> None:
         assert await fleet.lines("workspace_info") == [
             'trainfleet_workspace_info{provider="p",workspace_id="default",workspace_name="default"} 1'
         ]
-        # Three pages of live ones, one of warm pools at first, and one of what ended.
-        assert Counter(name for name, _ in cloud.calls) == {"Search": 5}
+        # Three pages of live ones, and one of what ended.
+        assert Counter(name for name, _ in cloud.calls) == {"Search": 4}
 
 
 async def test_how_a_job_ends_is_learned_by_its_last_change(fleet_of: FleetOf) -> None:

@@ -177,25 +177,3 @@ def test_a_role_is_assumed_at_the_sts_of_moto(moto: str, tmp_path: Path) -> None
         await poller.exporter.aclose()
 
     asyncio.run(main())
-
-
-def test_clusters_of_boto3_are_pools(moto: str, tmp_path: Path) -> None:
-    group = {
-        "InstanceCount": 3,
-        "InstanceGroupName": "workers",
-        "InstanceType": "ml.p5.48xlarge",
-        "ThreadsPerCore": 1,
-        "LifeCycleConfig": {"SourceS3Uri": "s3://sagemaker-x", "OnCreate": "run.sh"},
-        "ExecutionRole": f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:role/train",
-    }
-    boto3.client("sagemaker", REGION, endpoint_url=moto).create_cluster(ClusterName="hyper", InstanceGroups=[group])
-
-    async def main() -> None:
-        poller = Poller(tmp_path, moto)
-        await poller.runner("pools").tick()
-        kind = 'accelerator="gpu",accelerator_model="H100"'
-        assert poller.value(f'pool_capacity_accelerators{{pool_id="hyper/workers",{kind}}}') == 24
-        assert poller.value('pool_nodes{pool_id="hyper/workers",status="available"}') == 3
-        await poller.exporter.aclose()
-
-    asyncio.run(main())

@@ -205,6 +205,11 @@ def _group(name: str, **fields: object) -> Row:
     return {"InstanceGroupName": name, "CurrentCount": 4, "Status": "InService", **fields}
 
 
+def _node(instance: str, **fields: object) -> Row:
+    found = {"InstanceGroupName": "g", "InstanceId": instance, "InstanceType": "ml.p5.48xlarge", "LaunchTime": START}
+    return {**found, "InstanceStatus": {"Status": "Running"}, **fields}
+
+
 async def test_capacity_of_flexible_and_restricted_groups(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.is_of_models = False  # a cluster may have restricted groups alone, which the models do not know
@@ -244,8 +249,7 @@ async def test_threads_that_are_off_are_no_cores(fleet_of: FleetOf) -> None:
     ]
     groups = [_group(f"g{number}", InstanceType="ml.p5.48xlarge", ThreadsPerCore=number) for number in (1, 2)]
     groups.append(_group("flexible", CurrentCount=2, InstanceTypeDetails=details))
-    node = {"InstanceType": "ml.p5.48xlarge", "LaunchTime": START, "InstanceStatus": {"Status": "Running"}}
-    nodes = [node | {"InstanceGroupName": f"g{number}", "InstanceId": f"i-{number}"} for number in (1, 2)]
+    nodes = [_node(f"i-{number}", InstanceGroupName=f"g{number}") for number in (1, 2)]
     cloud.clusters = {"c": (groups, nodes)}
     async with fleet_of(cloud) as fleet:
         await fleet.runner("pools").tick()
@@ -284,9 +288,8 @@ async def test_a_plan_with_several_instance_types_has_capacity(fleet_of: FleetOf
 
 async def test_nodes_keep_their_end_while_plans_fail(fleet_of: FleetOf) -> None:
     cloud = Cloud()
-    node = {"InstanceGroupName": "g", "InstanceType": "ml.p5.48xlarge", "LaunchTime": START, "InstanceId": "i-1"}
     group = _group("g", InstanceType="ml.p5.48xlarge", TrainingPlanArn=plan_arn("p"))
-    cloud.clusters = {"c": ([group], [node | {"InstanceStatus": {"Status": "Running"}}])}
+    cloud.clusters = {"c": ([group], [_node("i-1")])}
     cloud.plans = [_plan(EndTime=START + 86400)]
     async with fleet_of(cloud) as fleet:
         for minute in range(8):
@@ -348,9 +351,7 @@ async def test_unknown_instance_types_are_counted_and_logged_once(fleet_of: Flee
     cloud = Cloud()
     cloud.is_of_models = False
     cloud.jobs = [job(name, ResourceConfig={"InstanceType": "ml.z9.big", "InstanceCount": 1}) for name in "ab"]
-    node = {"InstanceGroupName": "g", "InstanceId": "i-1", "InstanceType": "ml.z9.big"}
-    group = _group("g", InstanceType="ml.z9.big")
-    cloud.clusters = {"c": ([group], [node | {"InstanceStatus": {"Status": "Running"}}])}
+    cloud.clusters = {"c": ([_group("g", InstanceType="ml.z9.big")], [_node("i-1", InstanceType="ml.z9.big")])}
     async with fleet_of(cloud) as fleet:
         for _ in range(2):
             assert await fleet.exporter.poll_once()
@@ -400,8 +401,7 @@ async def test_a_job_with_an_unknown_status_has_its_series(fleet_of: FleetOf, wo
 
 async def test_nodes_have_their_expiry_at_the_first_poll(fleet_of: FleetOf) -> None:
     cloud = Cloud()
-    node = {"InstanceGroupName": "g", "InstanceType": "ml.p5.48xlarge", "LaunchTime": START}
-    nodes = [node | {"InstanceId": f"i-{number}", "InstanceStatus": {"Status": "Running"}} for number in range(3)]
+    nodes = [_node(f"i-{number}") for number in range(3)]
     group = _group("g", InstanceType="ml.p5.48xlarge", TrainingPlanArn=plan_arn("p"))
     cloud.clusters = {f"c{number}": ([group], nodes) for number in range(9)}
     cloud.plans = [_plan(EndTime=START + 86400)]
@@ -410,22 +410,48 @@ async def test_nodes_have_their_expiry_at_the_first_poll(fleet_of: FleetOf) -> N
         assert len(await fleet.lines("node_expiry_timestamp_seconds")) == 27
 
 
-async def test_a_hanging_cluster_takes_no_nodes_along(fleet_of: FleetOf) -> None:
+@pytest.mark.parametrize(("operation", "pools"), [("DescribeCluster", 0), ("ListTrainingPlans", 1)])
+async def test_a_hanging_call_takes_no_others_along(fleet_of: FleetOf, operation: str, pools: int) -> None:
     cloud = Cloud()
-    node = {"InstanceGroupName": "g", "InstanceType": "ml.p5.48xlarge", "LaunchTime": START, "InstanceId": "i-1"}
-    group = _group("g", InstanceType="ml.p5.48xlarge")
-    cloud.clusters = {"c": ([group], [node | {"InstanceStatus": {"Status": "Running"}}])}
+    cloud.clusters = {"c": ([_group("g", InstanceType="ml.p5.48xlarge")], [_node("i-1")])}
 
     async def hanging(request: object) -> object:
-        if request.headers["x-amz-target"].endswith("DescribeCluster"):  # type: ignore[attr-defined]
+        if request.headers["x-amz-target"].endswith(operation):  # type: ignore[attr-defined]
             await asyncio.sleep(600)
         return cloud(request)  # type: ignore[arg-type]
 
-    async with fleet_of(hanging) as fleet:
+    async with fleet_of(hanging, "global: {poll_timeout: 20s}\n" + CONFIG) as fleet:
         await asyncio.gather(fleet.runner("pools").tick(), fleet.runner("nodes").tick())
         assert fleet.own("collector_success", collector="pools") == 0
         assert fleet.own("collector_success", collector="nodes") == 1
         assert len(await fleet.lines("node_info")) == 1
+        assert len(await fleet.lines("pool_info")) == pools
+
+
+@pytest.mark.parametrize("operation", ["DescribeCluster", "ListClusterNodes"])
+async def test_a_cluster_that_is_deleted_while_it_is_read_is_gone(fleet_of: FleetOf, operation: str) -> None:
+    cloud = Cloud()
+    cloud.clusters = {key: ([_group("g", InstanceType="ml.p5.48xlarge")], [_node(f"i-{key}")]) for key in "ab"}
+    gone = failed("ResourceNotFound", "Cluster with name a was not found.")
+    async with fleet_of(cloud) as fleet:
+        for pools in (["a/g", "b/g"], ["b/g"]):
+            await asyncio.gather(fleet.runner("pools").tick(), fleet.runner("nodes").tick())
+            assert [line.split('pool_id="')[1].split('"')[0] for line in await fleet.lines("pool_info")] == pools
+            assert fleet.own("collector_success", collector="pools") == 1
+            assert fleet.own("collector_success", collector="nodes") == 1
+            cloud.answer = lambda name, asked: gone if (name, asked.get("ClusterName")) == (operation, "a") else None
+        assert len(await fleet.lines("node_info")) == (1 if operation == "ListClusterNodes" else 2)
+
+
+async def test_a_spot_job_ends_when_it_waits_no_longer(fleet_of: FleetOf) -> None:
+    cloud = Cloud()
+    stages = [stage("Training", -500, -400), stage("Interrupted", -400, -100), stage("MaxWaitTimeExceeded", -100, -100)]
+    ended = {"TrainingEndTime": START - 400, "LastModifiedTime": START - 100, "SecondaryStatusTransitions": stages}
+    cloud.jobs = [job("a", "MaxWaitTimeExceeded", "Stopped", **ended)]
+    async with fleet_of(cloud) as fleet:
+        await fleet.runner("jobs").tick()
+        assert await fleet.value('job_finished_timestamp_seconds{job_id="a"}') == START - 100
+        assert _phases(await fleet.lines("job_phase_seconds")) == {"running": 100, "queued": 300}
 
 
 @pytest.mark.parametrize("old", [0, 5_000])
@@ -435,11 +461,11 @@ async def test_old_jobs_cost_no_calls(fleet_of: FleetOf, old: int) -> None:
     ended = {"TrainingEndTime": START - 9e5, "LastModifiedTime": START - 9e5, "CreationTime": START - 1e6}
     cloud.jobs += [job(f"old{number}", "Completed", "Completed", **ended) for number in range(old)]
     async with fleet_of(cloud) as fleet:
-        for number in range(3):
+        for _ in range(3):
             cloud.calls.clear()
             assert await fleet.exporter.poll_once()
-            # Two pages of live jobs, one of ended ones, and three counts; at first, one of warm pools.
-            expected = {"Search": 6 + (number == 0), "GetMetricData": 3, "ListTrainingPlans": 1, "ListClusters": 1}
+            # Two pages of live jobs, one of ended ones, and three counts.
+            expected = {"Search": 6, "GetMetricData": 3, "ListTrainingPlans": 1, "ListClusters": 1}
             assert Counter(name for name, _ in cloud.calls) == expected
             await asyncio.sleep(60)
         assert len(await fleet.lines("job_info")) == 150

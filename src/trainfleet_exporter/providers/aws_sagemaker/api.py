@@ -27,31 +27,25 @@ from trainfleet_exporter.transport.json_fields import number, printable, text
 
 # Endpoints and signatures.
 
-_HOSTS = {"sagemaker": "api.sagemaker", "cloudwatch": "monitoring", "sts": "sts"}
-"""Names in addresses, by API. In signatures, they have no `api.`."""
-_FIPS_HOSTS = {("sagemaker", "aws"): "api-fips.sagemaker", ("sagemaker", "aws-us-gov"): "api-fips.sagemaker"}
-"""Names that do not only end in `-fips`, by API and partition."""
-_FIPS_IS_USUAL = {("cloudwatch", "aws-us-gov"), ("sts", "aws-us-gov")}
-"""APIs and partitions in which the usual address of a region is that of FIPS."""
+
+@cache
+def partitions() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(files("botocore").joinpath("data", "partitions.json").read_bytes())
+    return found
 
 
 def public_endpoint(api: str, region: str, *, fips: bool) -> str:
-    """The address of an API in a region of any partition that botocore knows; else of the partition `aws`."""
-    known = [found for found in partitions() if re.match(found["regionRegex"], region)]
-    partition = (known or partitions())[0]
-    host = _HOSTS[api]
-    if fips and (api, partition["id"]) not in _FIPS_IS_USUAL:
-        host = _FIPS_HOSTS.get((api, partition["id"]), f"{host}-fips")
-    return f"https://{host}.{region}.{partition['outputs']['dnsSuffix']}"
+    """The address of an API in a region, by AWS' own rules. Those of `aws` hold for regions of unknown partitions."""
+    from botocore.endpoint_provider import EndpointProvider  # noqa: PLC0415 - 7 MiB, which given addresses do not need
+    from botocore.loaders import Loader  # noqa: PLC0415
 
-
-@cache
-def partitions() -> list[dict[str, Any]]:
-    found: dict[str, Any] = json.loads(files("botocore").joinpath("data", "partitions.json").read_bytes())
-    return list(found["partitions"])
+    rules = EndpointProvider(Loader().load_service_model(api, "endpoint-rule-set-1"), partitions())
+    return str(rules.resolve_endpoint(Region=region, UseFIPS=fips, UseDualStack=False).url)
 
 
 ALGORITHM = "AWS4-HMAC-SHA256"
+_SERVICES = {"cloudwatch": "monitoring"}
+"""Names in signatures, of APIs that have another one there."""
 _JSON = {
     "sagemaker": ("application/x-amz-json-1.1", "SageMaker"),
     "cloudwatch": ("application/x-amz-json-1.0", "GraniteServiceVersion20100801"),
@@ -94,11 +88,16 @@ _KEY_CODES = (
 )
 """Codes of rejections that are about the key or its token."""
 _ACCESS_CODES = (
-    *("RequestTimeTooSkewed", "RequestExpired", "AccessDenied", "NotAuthorized", "MissingAuthenticationToken"),
-    *("IncompleteSignature", "OptInRequired", "InvalidIdentityToken", "IDPRejectedClaim", "RegionDisabled"),
-    *_KEY_CODES,
+    *("AccessDenied", "NotAuthorized", "MissingAuthenticationToken", "IncompleteSignature", "OptInRequired"),
+    *("InvalidIdentityToken", "IDPRejectedClaim", "RegionDisabled", *_CLOCK_CODES, *_KEY_CODES),
 )
-_THROTTLED_CODES = ("Throttl", "TooManyRequests", "RequestLimitExceeded", "PriorRequestNotComplete")
+_KINDS: Mapping[type[CloudError], tuple[str, ...]] = {
+    Throttled: ("Throttl", "TooManyRequests", "RequestLimitExceeded", "PriorRequestNotComplete"),
+    AccessDenied: _ACCESS_CODES,
+    NotFound: ("ResourceNotFound",),
+    ServerTrouble: ("IDPCommunicationError",),
+}
+"""By error, how its codes begin. They say more than the status: SageMaker denies with 400."""
 _NOT_FOUND = ("requested resource not found", "could not find", "does not exist")
 """Texts of a ValidationException by which SageMaker reports that an object does not exist."""
 _XML = re.compile(r"<(Code|Message|RequestId)>([^<]{0,2000})</")
@@ -127,7 +126,7 @@ class AwsDialect(SignedDialect):
     def sign(self, call: Call, host: str) -> SignedRequest:
         keys = self.credential.current()
         headers = {"host": host, **self._headers(call)}
-        service = _HOSTS[self.api].removeprefix("api.")
+        service = _SERVICES.get(self.api, self.api)
         signed, proofs = sign(keys, call, headers, region=self._region, service=service, now=self.now())
         return SignedRequest(call.method, call.path, signed, call.body, keys.quotable(), proofs)
 
@@ -141,33 +140,22 @@ class AwsDialect(SignedDialect):
 
 def judge(answer: HttpAnswer) -> CloudError | None:
     """Return None for a good response, else the error, by its code first and its HTTP status second."""
-    kind = kind_of(answer.status)
-    if kind is None:
+    by_status = kind_of(answer.status)
+    if by_status is None:
         return None
-    code, message, request_id = _said(answer)
-    facts: dict[str, Any] = {
-        "status": answer.status,
-        "code": printable(code, 80),
-        "request_id": printable(request_id, 64),
-        "retry_after": number({"s": answer.headers.get("retry-after", "")}, "s"),
-    }
-    message = printable(message, 300)
-    if kind is Throttled or code.startswith(_THROTTLED_CODES) or "rate exceeded" in message.lower():
+    code, message, request_id = (printable(each, most) for each, most in zip(_said(answer), (80, 300, 64), strict=True))
+    kind = next((each for each, codes in _KINDS.items() if code.startswith(codes)), by_status)
+    if by_status is Throttled or "rate exceeded" in message.lower():
         kind = Throttled
+    elif code.startswith("Validation") and any(words in message.lower() for words in _NOT_FOUND):
+        kind = NotFound
     elif code.startswith(("SignatureDoesNotMatch", "InvalidSignature")):
         # The service's own message may quote the text that it signed.
-        kind, message = AccessDenied, "the signature was refused: is the secret access key the right one?"
-    elif kind is AccessDenied or code.startswith(_ACCESS_CODES):
-        kind = AccessDenied
-    elif code.startswith("ResourceNotFound") or (
-        code.startswith("Validation") and any(words in message.lower() for words in _NOT_FOUND)
-    ):
-        kind = NotFound
-    elif kind is NotFound or code.startswith("UnknownOperation"):
+        message = "the signature was refused: is the secret access key the right one?"
+    elif code.startswith("UnknownOperation") or (kind is NotFound and not code.startswith("ResourceNotFound")):
         kind, message = RequestRefused, f"{message or 'unknown operation'} (is it served in this region?)"
-    elif code.startswith("IDPCommunicationError"):
-        kind = ServerTrouble
-    return error_of(kind, message, **facts)
+    retry_after = number({"s": answer.headers.get("retry-after", "")}, "s")
+    return error_of(kind, message, status=answer.status, code=code, request_id=request_id, retry_after=retry_after)
 
 
 def _said(answer: HttpAnswer) -> tuple[str, str, str]:
@@ -222,18 +210,17 @@ class Calls:
         call = Call(operation=operation, path="/", method="POST", body=body, limits=PAGE, **of_call)
         return await self._client.call(call, into, deadline=deadline)
 
-    def pages(
+    async def rows(
         self, operation: str, asked: Mapping[str, Any], into: Any, *, deadline: float, **of_call: Any
-    ) -> AsyncIterator[Sequence[Any]]:
-        """Yield the rows of each page; None for those that are no objects."""
+    ) -> AsyncIterator[Any]:
+        """Yield the rows of all pages; None for those that are no objects."""
 
         async def read(token: str) -> tuple[Sequence[Any] | None, str | None]:
             body = {**asked, "NextToken": token} if token else asked
             page = await self.call(operation, body, into, deadline=deadline, **of_call)
             return page.rows, page.next_token
 
-        return pages_by_token(read, operation)
-
-    async def whole_list(self, operation: str, into: Any, *, deadline: float, **asked: str) -> list[Any]:
-        pages = self.pages(operation, {**asked, "MaxResults": PAGE_SIZE}, into, deadline=deadline)
-        return [row async for rows in pages for row in rows]
+        async for rows in pages_by_token(read, operation):
+            for row in rows:
+                yield row
+            del rows  # to free memory before the next call

@@ -65,7 +65,12 @@ class AwsSageMakerConfig(ProviderConfig):
     foreign_keys = {"project_id": "only Huawei Cloud has projects; leave it out"}  # noqa: RUF012 - as in the base
     known_regions = (
         "us-east-1",  # the example in errors
-        *(region for found in partitions() for region in found["regions"] if not region.endswith("-global")),
+        *(
+            region
+            for found in partitions()["partitions"]
+            for region in found["regions"]
+            if not region.endswith("-global")
+        ),
     )
     variables_prefix = "AWS_"
     metadata_service = "http://169.254.169.254"

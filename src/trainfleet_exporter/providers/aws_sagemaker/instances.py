@@ -6,12 +6,18 @@ https://docs.aws.amazon.com/AWSEC2/latest/InstanceTypes/ac.html
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import NamedTuple
 
 from trainfleet_exporter.model import Accelerator, Accelerators
-from trainfleet_exporter.polling import Poll
+from trainfleet_exporter.process.logs import fields
+from trainfleet_exporter.transport.json_fields import unusable
+
+log = logging.getLogger(__name__)
 
 _SIZE = re.compile(r"ml\.[a-z0-9-]+\.(?:([0-9]{0,3})x)?(large|medium)", re.ASCII)
 _ODD_CPUS = {"ml.c4.8xlarge": 36.0, "ml.t3.medium": 2.0}
@@ -51,55 +57,63 @@ DEVICES: Mapping[str, Accelerators] = {
 """Accelerators of one instance, by machine type."""
 
 
-def accelerators(instance_type: str) -> tuple[Accelerators, ...] | None:
-    """Return the accelerators of one instance: empty for general types, None if unknown."""
-    if instance_type in DEVICES:
-        return (DEVICES[instance_type],)
-    return () if _WITHOUT.fullmatch(instance_type) else None
+class Group(NamedTuple):
+    """Instances of one type."""
+
+    kind: str
+    """Their type; empty if it is unknown."""
+    number: float | None
+    threads: float | None = None
+    """Threads of each core that run. If that is one of two, half of the vCPUs do."""
 
 
-def cpu_cores(instance_type: str, threads: float | None = None) -> float | None:
+def accelerators(kind: str) -> tuple[Accelerators, ...] | None:
+    """Return the accelerators of one instance: empty for general types; None if unknown, which is counted and logged,
+    so that low sums are seen."""
+    if kind in DEVICES:
+        return (DEVICES[kind],)
+    if _WITHOUT.fullmatch(kind):
+        return ()
+    if kind:
+        unusable(kind, "no_data")
+        _log_unknown(kind)
+    return None
+
+
+@lru_cache(maxsize=256)
+def _log_unknown(kind: str) -> None:
+    """Log each type once."""
+    log.warning("unknown instance type; its accelerators are not counted", extra=fields(instance_type=kind[:64]))
+
+
+def cpu_cores(kind: str, threads: float | None = None) -> float | None:
     """Return the vCPUs of one instance: four for each `xlarge` in its name, two for a `large`, one for a `medium`. None
-    if unknown. `threads` of each core run; if that is one of two, half of the vCPUs do."""
-    found, match = _ODD_CPUS.get(instance_type), _SIZE.fullmatch(instance_type)
+    if unknown. `threads` as in Group."""
+    found, match = _ODD_CPUS.get(kind), _SIZE.fullmatch(kind)
     if found is None and match is not None:
         found = 4.0 * int(match[1] or 1) if match[1] is not None else 2.0 if match[2] == "large" else 1.0
-    return found / 2 if found and threads == 1 and not _ONE_THREAD.match(instance_type) else found
-
-
-Group = tuple[str, float | None]
-"""Some instances: their type, empty if it is unknown, and their number."""
+    return found / 2 if found and threads == 1 and not _ONE_THREAD.match(kind) else found
 
 
 def accelerators_of(groups: Iterable[Group]) -> tuple[Accelerators, ...]:
     """Return the accelerators of all groups by kind and model; empty if there are none, or those of a group are
     unknown."""
     counts: dict[tuple[Accelerator, str], float] = {}
-    for instance_type, count in groups:
-        each = accelerators(instance_type)
-        if each is None or count is None:
+    for group in groups:
+        each = accelerators(group.kind)
+        if each is None or group.number is None:
             return ()
         for found in each:
-            counts[found.kind, found.model] = counts.get((found.kind, found.model), 0.0) + count * found.count
+            counts[found.kind, found.model] = counts.get((found.kind, found.model), 0.0) + group.number * found.count
     return tuple(Accelerators(kind, model, count) for (kind, model), count in counts.items())
 
 
-def total_of(groups: Iterable[Group], each: Callable[[str], float | None]) -> float | None:
-    """Return the sum of what instances have by their type; None without groups, or if that of a group is unknown."""
-    amounts = [(count, each(instance_type)) for instance_type, count in groups]
-    found = [count * each for count, each in amounts if count is not None and each is not None]
-    return math.fsum(found) if found and len(found) == len(amounts) else None
+def cpu_cores_of(groups: Iterable[Group]) -> float | None:
+    return total_of(groups, lambda group: cpu_cores(group.kind, group.threads))
 
 
-class UnknownTypes:
-    """Counts instances whose type is unknown, so that low sums are seen; logs each type once for a provider."""
-
-    def __init__(self) -> None:
-        self._logged: set[str] = set()
-
-    def count(self, poll: Poll, used: Iterable[str]) -> None:
-        unknown = [each for each in used if each and accelerators(each) is None]
-        poll.dropped("no_data", len(unknown))
-        for instance_type in sorted({*unknown} - self._logged):
-            self._logged.add(instance_type)
-            poll.warn("unknown instance type; its accelerators are not counted", instance_type=instance_type[:64])
+def total_of(groups: Iterable[Group], each: Callable[[Group], float | None]) -> float | None:
+    """Return the sum of what each instance has; None without groups, or if that of a group is unknown."""
+    found = [None if group.number is None or (one := each(group)) is None else group.number * one for group in groups]
+    known = [amount for amount in found if amount is not None]
+    return math.fsum(known) if known and len(known) == len(found) else None

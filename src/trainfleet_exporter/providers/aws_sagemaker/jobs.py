@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from itertools import chain, zip_longest
 from math import inf
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import field
 from msgspec.structs import replace
@@ -28,10 +28,10 @@ from trainfleet_exporter.fleet.past import life_of
 from trainfleet_exporter.fleet.workspaces import WorkspaceRead, Workspaces
 from trainfleet_exporter.model import FINISHED, Cause, Job, JobCount, Phase, Pod, Status, Workspace
 from trainfleet_exporter.polling import Poll
-from trainfleet_exporter.providers.aws_sagemaker import api, instances
+from trainfleet_exporter.providers.aws_sagemaker import api
 from trainfleet_exporter.providers.aws_sagemaker.api import Answer, Calls, State, page_of
 from trainfleet_exporter.providers.aws_sagemaker.config import WORKSPACE_ID, AwsSageMakerConfig
-from trainfleet_exporter.providers.aws_sagemaker.instances import UnknownTypes
+from trainfleet_exporter.providers.aws_sagemaker.instances import Group, accelerators_of, cpu_cores_of, total_of
 from trainfleet_exporter.providers.past import Life, Spell
 from trainfleet_exporter.providers.values import amount, code, readable, unix_time, whole
 from trainfleet_exporter.transport.json_fields import iso_time
@@ -109,106 +109,95 @@ class SearchPage(page_of("Results", SearchRecord)):  # type: ignore[misc]  # a c
 # Words.
 
 IN_PROGRESS = "InProgress"
-JOB_STATUS: Mapping[str, Status] = {
-    "Stopping": Status.STOPPING,
-    "Completed": Status.SUCCEEDED,
-    "Failed": Status.FAILED,
-    "Stopped": Status.STOPPED,
-    "Deleting": Status.UNKNOWN,
+ENDED = ("Completed", "Failed", "Stopped")
+"""Each TrainingJobStatus of jobs that ended."""
+WORDS: Mapping[str, tuple[Status, Phase | None, bool | None]] = {
+    "Pending": (Status.QUEUED, "queued", False),
+    "Starting": (Status.STARTING, "preparing", None),
+    "LaunchingMLInstances": (Status.STARTING, "preparing", None),
+    "PreparingTrainingStack": (Status.STARTING, "preparing", None),
+    "Downloading": (Status.STARTING, "preparing", True),
+    "DownloadingTrainingImage": (Status.STARTING, "preparing", True),
+    "Training": (Status.RUNNING, "running", True),
+    "Updating": (Status.RUNNING, "running", True),
+    "Uploading": (Status.RUNNING, "finishing", True),
+    "Restarting": (Status.RESTARTING, "recovering", None),
+    "Interrupted": (Status.RESTARTING, "queued", False),
+    "Stopping": (Status.STOPPING, None, None),
+    "Completed": (Status.SUCCEEDED, None, None),
+    "Failed": (Status.FAILED, None, None),
+    "Stopped": (Status.STOPPED, None, None),
+    "MaxRuntimeExceeded": (Status.STOPPED, None, None),
+    "MaxWaitTimeExceeded": (Status.STOPPED, None, None),
+    "Deleting": (Status.UNKNOWN, None, None),
 }
-"""By TrainingJobStatus. For a job in progress, SecondaryStatus decides. All other words are unknown, too."""
-ENDED = tuple(word for word, status in JOB_STATUS.items() if status in FINISHED)
-PROGRESS: Mapping[str, tuple[Status, Phase]] = {
-    "Pending": (Status.QUEUED, "queued"),
-    "Starting": (Status.STARTING, "preparing"),
-    "LaunchingMLInstances": (Status.STARTING, "preparing"),
-    "PreparingTrainingStack": (Status.STARTING, "preparing"),
-    "Downloading": (Status.STARTING, "preparing"),
-    "DownloadingTrainingImage": (Status.STARTING, "preparing"),
-    "Training": (Status.RUNNING, "running"),
-    "Updating": (Status.RUNNING, "running"),
-    "Uploading": (Status.RUNNING, "finishing"),
-    "Restarting": (Status.RESTARTING, "recovering"),
-    "Interrupted": (Status.RESTARTING, "queued"),
-}
-"""By SecondaryStatus of a job in progress: its status, and its phase. A job that stops or has ended is in no phase."""
-STATES = [(status, word) for word, (status, _) in PROGRESS.items()]
-STATES += [(status, word) for word, status in JOB_STATUS.items() if status not in FINISHED]
-_WAITS = frozenset({"Pending", "Interrupted"})
-"""The job waits for capacity."""
-_LOADED = frozenset({"Downloading", "DownloadingTrainingImage", "Training", "Updating", "Uploading"})
-"""The job has instances. In other stages, it may have none: it launches them, or restarts after an interruption."""
-_WARM = frozenset({"Available", "InUse"})
-"""Statuses of a warm pool in which an ended job still holds its instances."""
+"""By SecondaryStatus of a job in progress, which alone has a phase, else by TrainingJobStatus: the status, the phase,
+and whether the job has instances. If that is None, it has those of before: a launch or a restart may have none yet."""
+_NO_WORD = (Status.UNKNOWN, None, None)
+STATES = [(status, word) for word, (status, _, _) in WORDS.items() if status not in FINISHED]
 CAUSES: Mapping[str, Cause] = {"Interrupted": "preempted", "Restarting": "other"}
 """Causes by the secondary status that follows a fault. A restart after an interruption belongs to the same fault."""
-STOPPED = frozenset({"Failed", "Stopped", "MaxRuntimeExceeded", "MaxWaitTimeExceeded"})
-"""Secondary statuses of jobs that ended otherwise than by training on."""
-_STAGES = PROGRESS.keys() | JOB_STATUS.keys() | STOPPED
 
 # From answers to the model: pure functions. Values without a name become None.
 
 
-Stage = tuple[str, float, float | None, bool]
-"""A secondary status, its beginning and its end (None while it lasts), in Unix seconds; whether the job held instances.
-It holds its own from the first download, training or TrainingStartTime (AWS bills from then) to an interruption."""
+class Stage(NamedTuple):
+    """A secondary status of a job, with its beginning and its end (None while it lasts) in Unix seconds."""
+
+    word: str
+    status: Status
+    phase: Phase | None
+    start: float
+    end: float | None
+    holds: bool
+    """Whether the job held instances: from the first download, training or TrainingStartTime (AWS bills from then) to
+    an interruption."""
 
 
 def translate(row: TrainingJob) -> tuple[Job, Records | None] | None:
     """Return the job of a row and its history, which is None if the row has none; None without a name."""
-    if not row.training_job_name:
+    name, config, stages = row.training_job_name, row.resource_config or ResourceConfig(), stages_of(row)
+    if not name:
         return None
-    stages = stages_of(row)
-    records = None if row.secondary_status_transitions is None else _records(stages)
-    return job_of(row, stages), records
-
-
-def hosts(nodes: float | None) -> list[str]:
-    """Return the names of a job's instances: `algo-1`, `algo-2` and so on."""
-    return [f"algo-{number}" for number in range(1, min(int(nodes or 0), 10_000) + 1)]
-
-
-def job_of(row: TrainingJob, stages: Sequence[Stage]) -> Job:
-    name = row.training_job_name or ""
     primary, secondary = row.training_job_status or "", row.secondary_status or ""
-    progress, _ = PROGRESS.get(secondary, (Status.UNKNOWN, ""))
-    status = progress if primary == IN_PROGRESS else JOB_STATUS.get(primary, Status.UNKNOWN)
+    word = secondary if primary == IN_PROGRESS else primary
+    status, phase, _ = WORDS.get(word, _NO_WORD)
+    if (phase is None) is (primary == IN_PROGRESS):
+        status = Status.UNKNOWN
     ended, holds = status in FINISHED, _holds(row, status, stages)
-    config = row.resource_config or ResourceConfig()
     used, plan = _instances(config), _plan(config)
     asked = () if ended and not holds else used
-    parents = (
-        ("HyperParameterTuningJob", row.tuning_job_arn),
-        ("AutoMLJob", row.auto_ml_job_arn),
-        ("LabelingJob", row.labeling_job_arn),
-    )
+    parents = {"HyperParameterTuningJob": row.tuning_job_arn, "AutoMLJob": row.auto_ml_job_arn}
+    parents["LabelingJob"] = row.labeling_job_arn
     payment = {None: "", True: "Spot", False: "OnDemand"}[row.enable_managed_spot_training]
     # The code at the start of a failure's text (`ClientError: ...`), or why SageMaker stopped it (MaxRuntimeExceeded).
     reason = secondary if primary == "Stopped" and secondary != primary else ""
     reason = row.failure_reason.partition(":")[0].strip() if row.failure_reason else reason
-    end = unix_time(row.training_end_time) or max([end or start for _, start, end, _ in stages], default=None)
-    return Job(
+    # TrainingEndTime is when it left its instances: a spot job may wait for others until MaxWaitTimeExceeded.
+    ends = [unix_time(row.training_end_time), *(stage.start for stage in stages if stage.status in FINISHED)]
+    job = Job(
         job_id=name,
         name=name,
-        job_type=next((word for word, arn in parents if arn), "TrainingJob"),
+        job_type=next((word for word, arn in parents.items() if arn), "TrainingJob"),
         workspace_id=WORKSPACE_ID,
         pool_id=plan.rpartition("/")[2],
-        resource_type=",".join(dict.fromkeys(instance_type for instance_type, _ in used if instance_type)),
+        resource_type=",".join(dict.fromkeys(group.kind for group in used if group.kind)),
         payment_type="TrainingPlan" if plan else payment,
         status=status,
-        platform_status=secondary if primary == IN_PROGRESS else primary,
+        platform_status=word,
         reason=code(reason),
         holds_resources=holds,
         created=unix_time(row.creation_time),
         started=unix_time(row.training_start_time),
-        finished=end if ended else None,
+        finished=max([end for end in ends if end is not None], default=None) if ended else None,
         duration=amount(row.training_time_in_seconds),
         restarts=_restarts(row),
-        cpu_cores=instances.total_of(asked, instances.cpu_cores),
-        nodes=instances.total_of(asked, lambda instance_type: 1.0),
-        accelerators=instances.accelerators_of(asked),
+        cpu_cores=cpu_cores_of(asked),
+        nodes=total_of(asked, lambda group: 1.0),
+        accelerators=accelerators_of(asked),
         tags=tuple((tag.key, tag.value or "") for tag in row.tags or () if tag is not None and tag.key),
     )
+    return job, None if row.secondary_status_transitions is None else _records(stages)
 
 
 def _holds(row: TrainingJob, status: Status, stages: Sequence[Stage]) -> bool | None:
@@ -216,25 +205,27 @@ def _holds(row: TrainingJob, status: Status, stages: Sequence[Stage]) -> bool | 
     if status is Status.UNKNOWN:
         return None
     if status in FINISHED:
-        return row.warm_pool_status is not None and row.warm_pool_status.status in _WARM
-    word = row.secondary_status or ""
-    if word in _WAITS or word in _LOADED:
-        return word in _LOADED
-    began = unix_time(row.training_start_time)  # later than the last stage if a stage is unreadable
-    return stages[-1][3] if stages and (began or 0.0) < stages[-1][1] else began is not None or word == "Restarting"
+        return row.warm_pool_status is not None and row.warm_pool_status.status in ("Available", "InUse")
+    word, began = row.secondary_status or "", unix_time(row.training_start_time)
+    _, _, has_instances = WORDS.get(word, _NO_WORD)
+    if has_instances is not None:
+        return has_instances
+    if stages and (began or 0.0) < stages[-1].start:  # it began later than the last stage if one is unreadable
+        return stages[-1].holds
+    return began is not None or word == "Restarting"
 
 
-def _instances(config: ResourceConfig) -> tuple[instances.Group, ...]:
+def _instances(config: ResourceConfig) -> tuple[Group, ...]:
     """Return the instances of a job: groups, or one type that the job requested or SageMaker chose."""
     if config.instance_groups:
         groups = readable(config.instance_groups)
         if len(groups) < len(config.instance_groups):
-            return (("", None),)
-        return tuple((group.instance_type or "", amount(group.instance_count)) for group in groups)
+            return (Group("", None),)
+        return tuple(Group(group.instance_type or "", amount(group.instance_count)) for group in groups)
     chosen = config.selected_instance_type
     count = config.selected_instance_count if chosen else config.instance_count
     kind = chosen or config.instance_type
-    return () if kind is None and count is None else ((kind or "", amount(count)),)
+    return () if kind is None and count is None else (Group(kind or "", amount(count)),)
 
 
 def _plan(config: ResourceConfig) -> str:
@@ -249,7 +240,8 @@ def _restarts(row: TrainingJob) -> int | None:
     words = [item.status or "" for item in row.secondary_status_transitions or () if item is not None]
     runs = [word in {"Training", "Uploading", "Updating"} for word in words]
     begun = sum(word == "Training" and not before for word, before in zip(words, [False, *runs], strict=False))
-    return max(0, begun - 1) if row.secondary_status_transitions is not None and _STAGES.issuperset(words) else None
+    is_known = row.secondary_status_transitions is not None and {*words} <= WORDS.keys()
+    return max(0, begun - 1) if is_known else None
 
 
 def stages_of(row: TrainingJob) -> list[Stage]:
@@ -257,36 +249,35 @@ def stages_of(row: TrainingJob) -> list[Stage]:
     given = readable(row.secondary_status_transitions)
     found = [(start, item) for item in given if (start := unix_time(item.start_time)) is not None]
     found.sort(key=itemgetter(0))
-    billed_from, held, stages = unix_time(row.training_start_time) or inf, None, list[Stage]()
+    billed_from, stages = unix_time(row.training_start_time) or inf, list[Stage]()
+    held, interrupted = None, False
     for (start, item), after in zip_longest(found, [start for start, _ in found[1:]]):
         word = item.status or ""
-        if word in _WAITS or word in _LOADED:
-            held = word in _LOADED
+        status, phase, has_instances = WORDS.get(word, _NO_WORD)
+        if has_instances is not None:
+            held = has_instances
         elif held is None and (word == "Restarting" or start >= billed_from):
             held = True
-        known = [end for end in (unix_time(item.end_time), after) if end is not None and end >= start]
-        stages.append((word, start, min(known, default=None), held is True))
+        interrupted = word == "Interrupted" or (interrupted and not has_instances)
+        if interrupted and status is Status.STARTING:
+            phase = "queued"
+        ends = [end for end in (unix_time(item.end_time), after) if end is not None and end >= start]
+        stages.append(Stage(word, status, phase, start, min(ends, default=None), held is True))
     return stages
 
 
 def _records(stages: Sequence[Stage]) -> Records:
     """Return the history: what time was spent on, faults, and the times from them to the next training or the end."""
-    intervals: list[Interval] = []
+    intervals = [Interval(each.phase, each.start, each.end, holds=each.holds) for each in stages if each.phase]
     faults: list[JobFault] = []
     recoveries: list[Recovery] = []
-    interrupted, before = False, ""
-    began: float | None = None
-    for word, start, end, held in stages:
-        interrupted = word == "Interrupted" or (interrupted and word not in _LOADED)
-        if word in PROGRESS:
-            status, phase = PROGRESS[word]
-            waits = interrupted and status is Status.STARTING
-            intervals.append(Interval("queued" if waits else phase, start, end, holds=held))
+    began, before = None, ""
+    for word, status, _, start, _, _ in stages:
         if word in CAUSES:
             if before not in CAUSES or (word == "Interrupted" and word != before):
                 faults.append(JobFault(start, CAUSES[word], word))
             began = start if began is None else began
-        elif began is not None and (word == "Training" or word in STOPPED):
+        elif began is not None and (word == "Training" or status in (Status.FAILED, Status.STOPPED)):
             recoveries.append(Recovery(began, "restart", "success" if word == "Training" else "failed", start - began))
             began = None
         before = word
@@ -295,22 +286,20 @@ def _records(stages: Sequence[Stage]) -> Records:
 
 def job_life(row: TrainingJob, shown_tags: Collection[str]) -> Life | None:
     """Return the life of a job by its row, for backfill; None without a name."""
-    if not row.training_job_name:
+    if (translated := translate(row)) is None:
         return None
-    stages = stages_of(row)
-    now, spells = job_of(row, stages), []
-    for word, start, end, held in stages:
-        if word == "Completed" or word in STOPPED:
+    (now, records), spells = translated, []
+    for word, status, _, start, end, held in stages_of(row):
+        if status in FINISHED:
             break
-        status = PROGRESS[word][0] if word in PROGRESS else JOB_STATUS.get(word, Status.UNKNOWN)
         until = min([moment for moment in (end, now.finished) if moment is not None], default=None)
         if until is None or until > start:
             spells.append(Spell(start, until, status, word, None if status is Status.UNKNOWN else held))
     if now.finished is not None:
         holds = now.holds_resources if row.warm_pool_status is None else None  # no field says until when a pool held
         spells.append(Spell(now.finished, None, now.status, now.platform_status, holds))
-    running = replace(row, training_job_status=IN_PROGRESS, secondary_status="Training")
-    return life_of(job_of(running, stages), now, spells, _records(stages).intervals or (), shown_tags)
+    job, _ = translate(replace(row, training_job_status=IN_PROGRESS, secondary_status="Training")) or translated
+    return life_of(job, now, spells, (records and records.intervals) or (), shown_tags)
 
 
 # Calls and collectors.
@@ -328,10 +317,8 @@ async def search(
 ) -> AsyncIterator[TrainingJob | None]:
     """Yield the rows of all pages of Search, oldest job first; None for those that are no jobs. `kind` as in Call."""
     asked = {**_asked(filters), "SortBy": "CreationTime", "SortOrder": "Ascending", "MaxResults": api.PAGE_SIZE}
-    async for rows in calls.pages("Search", asked, SearchPage, deadline=deadline, kind=kind):
-        for row in rows:
-            yield None if row is None else row.training_job
-        del rows  # to free memory before the next call
+    async for row in calls.rows("Search", asked, SearchPage, deadline=deadline, kind=kind):
+        yield None if row is None else row.training_job
 
 
 def changed_since(unix: float) -> Sequence[Filter]:
@@ -345,8 +332,13 @@ def _since(name: str, unix: float) -> Filter:
 
 
 def _asked(filters: Sequence[Filter]) -> dict[str, Any]:
-    found = [{"Name": name, "Operator": operator, "Value": value} for name, operator, value in filters]
+    found = [dict(zip(("Name", "Operator", "Value"), each, strict=True)) for each in filters]
     return {"Resource": "TrainingJob", "SearchExpression": {"Filters": found}}
+
+
+def hosts(nodes: float | None) -> list[str]:
+    """Return the names of a job's instances: `algo-1`, `algo-2` and so on."""
+    return [f"algo-{number}" for number in range(1, min(int(nodes or 0), 10_000) + 1)]
 
 
 def _pods(job: Job) -> list[Pod]:
@@ -354,14 +346,12 @@ def _pods(job: Job) -> list[Pod]:
 
 
 class Jobs:
-    def __init__(self, config: AwsSageMakerConfig, sagemaker: Calls, fleet: Workspaces, types: UnknownTypes) -> None:
-        self._calls, self._fleet, self._types = sagemaker, fleet, types
-        self._window = config.job_window
+    def __init__(self, config: AwsSageMakerConfig, sagemaker: Calls, fleet: Workspaces) -> None:
+        self._calls, self._fleet, self._window = sagemaker, fleet, config.job_window
 
     @collector("jobs")
     async def jobs(self, poll: Poll) -> None:
         await self._fleet.poll_jobs(poll, lambda read: self._search(read, LIVE), self._read_ends, _pods)
-        self._types.count(poll, ",".join([job.resource_type for job in self._fleet.live.values()]).split(","))
 
     def jobs_expired(self, key: str) -> None:
         self._fleet.expired(key)
@@ -385,30 +375,28 @@ class Jobs:
                 if count is None:
                     part.dropped("no_data")
                 else:
-                    counts.append(JobCount(WORKSPACE_ID, JOB_STATUS[word], word, count))
+                    counts.append(JobCount(WORKSPACE_ID, WORDS[word][0], word, count))
             await part.publish(counts)
 
     async def _read_ends(self, read: WorkspaceRead) -> bool:
-        """Return whether all ends since the last list of them could be read."""
+        """Return whether all ends since the last list of them could be read. The first list has all warm pools."""
         since, is_complete = read.tracker.ends_since(read.now), False
+        since -= _LONGEST_WARM_POOL if read.tracker.ends_until is None else 0.0
         try:
-            if read.tracker.ends_until is None:
-                await self._search(read, changed_since(since - _LONGEST_WARM_POOL), held=True)
-            await self._search(read, changed_since(since))
+            await self._search(read, changed_since(since), kind="finished")
             is_complete = True
         except CloudError as error:
             read.part.failed(read.ends, error)
         await read.look_up(lambda names: self._look_up(read, names[0]))
         return is_complete
 
-    async def _search(self, read: WorkspaceRead, filters: Sequence[Filter], *, held: bool = False) -> None:
-        """Add the jobs of all pages, or those with instances. If a job moved between pages, its later row counts."""
-        deadline, kind = (read.until, "finished") if read.until else (read.part.deadline, "")
-        async for row in search(self._calls, filters, deadline=deadline, kind=kind):
+    async def _search(self, read: WorkspaceRead, filters: Sequence[Filter], kind: str = "") -> None:
+        """Add the jobs of all pages. If a job moved between pages, its later row counts."""
+        async for row in search(self._calls, filters, deadline=read.until or read.part.deadline, kind=kind):
             translated = None if row is None else translate(row)
             if translated is None:
                 read.part.dropped("malformed")
-            elif translated[0].holds_resources or not held:
+            else:
                 read.found[translated[0].job_id] = translated
 
     async def _look_up(self, read: WorkspaceRead, name: str) -> None:

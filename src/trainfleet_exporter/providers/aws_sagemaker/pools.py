@@ -10,6 +10,7 @@ https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TrainingPlanSummar
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -19,11 +20,11 @@ from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.lists import distinct, with_unread
 from trainfleet_exporter.model import Node, NodeCondition, NodeCount, Pool, PoolAmounts, PoolStatus
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
-from trainfleet_exporter.providers.aws_sagemaker import instances
+from trainfleet_exporter.providers.aws_sagemaker import api
 from trainfleet_exporter.providers.aws_sagemaker.api import Answer, Calls, State, page_of
 from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
-from trainfleet_exporter.providers.aws_sagemaker.instances import UnknownTypes
-from trainfleet_exporter.providers.values import code, unix_time, whole
+from trainfleet_exporter.providers.aws_sagemaker.instances import Group, accelerators_of, cpu_cores_of
+from trainfleet_exporter.providers.values import code, readable, unix_time, whole
 
 # Answers.
 
@@ -43,15 +44,10 @@ class ClusterGroup(InstancesOfType):
     training_plan_arn: str | None = None
 
     @property
-    def of_types(self) -> Sequence[InstancesOfType]:
+    def types(self) -> Sequence[InstancesOfType]:
         """Its instances by type; unreadable ones have none."""
         details = None if self.instance_type is not None else self.instance_type_details
         return [self] if details is None else [each or InstancesOfType() for each in details]
-
-    def cpu_cores(self, instance_type: str) -> float | None:
-        """Return the vCPUs of one instance of a type."""
-        threads = [each.threads_per_core for each in self.of_types if each.instance_type == instance_type]
-        return instances.cpu_cores(instance_type, *threads[:1])
 
 
 class Cluster(Answer):
@@ -89,15 +85,6 @@ class TrainingPlan(Answer):
     in_use_instance_count: float | None = None
     reserved_capacity_summaries: list[ReservedCapacity | None] | None = None
 
-    @property
-    def parts(self) -> list[ReservedCapacity]:
-        """Its reserved capacities; those that are unreadable have no type."""
-        return [part or ReservedCapacity() for part in self.reserved_capacity_summaries or ()]
-
-    @property
-    def instance_types(self) -> set[str]:
-        return {part.instance_type or "" for part in self.parts}
-
 
 Clusters = page_of("ClusterSummaries", Cluster)
 ClusterNodes = page_of("ClusterNodeSummaries", ClusterNode)
@@ -108,35 +95,26 @@ Groups = Mapping[str | None, tuple[ClusterGroup, float | None]]
 
 # Words.
 
-GROUP_STATUS: Mapping[str, PoolStatus] = {
-    "InService": PoolStatus.READY,
-    "Updating": PoolStatus.READY,
-    "SystemUpdating": PoolStatus.READY,
+STATUS: Mapping[str, PoolStatus] = {
     "Creating": PoolStatus.CREATING,
+    "InService": PoolStatus.READY,
+    "Updating": PoolStatus.READY,  # the nodes of a group still serve
     "Degraded": PoolStatus.ABNORMAL,
     "Failed": PoolStatus.ABNORMAL,
     "Deleting": PoolStatus.DELETING,
-}
-"""By status of an instance group (InstanceGroupStatus). During an update, the nodes of a group still serve."""
-NODE_STATUS: Mapping[str, PoolStatus] = {
-    "Running": PoolStatus.READY,
     "Pending": PoolStatus.CREATING,
+    "Running": PoolStatus.READY,
     "SystemUpdating": PoolStatus.CREATING,
     "DeepHealthCheckInProgress": PoolStatus.CREATING,
     "AttachInProgress": PoolStatus.CREATING,
     "Failure": PoolStatus.ABNORMAL,
     "ShuttingDown": PoolStatus.DELETING,
     "DetachInProgress": PoolStatus.DELETING,
-}
-"""By status of a node (ClusterInstanceStatus)."""
-PLAN_STATUS: Mapping[str, PoolStatus] = {
-    "Active": PoolStatus.READY,
     "Scheduled": PoolStatus.CREATING,
-    "Pending": PoolStatus.CREATING,
-    "Failed": PoolStatus.ABNORMAL,
+    "Active": PoolStatus.READY,
 }
-"""By status of a training plan (TrainingPlanStatus)."""
-EXPIRED = "Expired"
+"""By status of an instance group (InstanceGroupStatus), a node (ClusterInstanceStatus) or a training plan
+(TrainingPlanStatus)."""
 _CONDITIONS: Mapping[PoolStatus, NodeCondition] = {
     PoolStatus.READY: "available",
     PoolStatus.ABNORMAL: "abnormal",
@@ -150,28 +128,23 @@ _CONDITIONS: Mapping[PoolStatus, NodeCondition] = {
 def group_pool(
     cluster: str, group: ClusterGroup, nodes: Iterable[ClusterNode], plan: TrainingPlan = NO_PLAN
 ) -> tuple[Pool, PoolAmounts] | None:
-    name = group.instance_group_name
-    if not name:
+    if not group.instance_group_name:
         return None
-    pool_id, used = (
-        f"{cluster}/{name}",
-        [(each.instance_type or "", whole(each.current_count)) for each in group.of_types],
+    pool_id = f"{cluster}/{group.instance_group_name}"
+    used = [Group(each.instance_type or "", whole(each.current_count), each.threads_per_core) for each in group.types]
+    statuses = Counter(STATUS.get(node.word) for node in nodes if node.instance_group_name == group.instance_group_name)
+    # During an update of the system, the nodes that are not updated yet serve.
+    status = (
+        PoolStatus.READY if group.status == "SystemUpdating" else STATUS.get(group.status or "", PoolStatus.UNKNOWN)
     )
-    statuses = Counter(NODE_STATUS.get(node.word) for node in nodes if node.instance_group_name == name)
-    pool = Pool(
+    return Pool(
         pool_id=pool_id,
         name=pool_id,
         resource_type="HyperPod",
         parent_pool_id=(plan.training_plan_arn or "").rpartition("/")[2],
-        status=GROUP_STATUS.get(group.status or "", PoolStatus.UNKNOWN),
+        status=status,
         nodes=tuple(NodeCount(condition, statuses[status]) for status, condition in _CONDITIONS.items()),
-    )
-    amounts = PoolAmounts(
-        pool_id=pool_id,
-        capacity_cpu_cores=instances.total_of(used, group.cpu_cores),
-        capacity_accelerators=instances.accelerators_of(used),
-    )
-    return pool, amounts
+    ), PoolAmounts(pool_id=pool_id, capacity_cpu_cores=cpu_cores_of(used), capacity_accelerators=accelerators_of(used))
 
 
 def plan_pool(row: TrainingPlan) -> tuple[Pool, PoolAmounts] | None:
@@ -181,44 +154,46 @@ def plan_pool(row: TrainingPlan) -> tuple[Pool, PoolAmounts] | None:
     """
     if not row.training_plan_name:
         return None
-    in_use, kinds = whole(row.in_use_instance_count), row.instance_types
-    kind = next(iter(kinds)) if len(kinds) == 1 else ""
+    parts = [part or ReservedCapacity() for part in row.reserved_capacity_summaries or ()]
+    kinds = {part.instance_type or "" for part in parts}
+    in_use, kind = whole(row.in_use_instance_count), next(iter(kinds)) if len(kinds) == 1 else ""
+    # Parts of one type may follow one another, so that only the plan has their total.
+    counts = [(kind, row.total_instance_count)]
+    if len(kinds) > 1:
+        active = [part for part in parts if part.status in (None, "Active")]
+        counts = [(part.instance_type or "", part.total_instance_count) for part in active]
+    capacity = [Group(each, whole(count)) for each, count in counts if row.status == "Active"]
     pool = Pool(
         pool_id=(row.training_plan_arn or row.training_plan_name).rpartition("/")[2],  # a job has only the ARN
         name=row.training_plan_name,
         resource_type="TrainingPlan",
-        status=PLAN_STATUS.get(row.status or "", PoolStatus.UNKNOWN),
+        status=STATUS.get(row.status or "", PoolStatus.UNKNOWN),
         allocated_nodes=in_use,
         empty_nodes=whole(row.available_instance_count),
     )
-    # Parts of one type may follow one another, so that only the plan has their total.
-    parts = [part for part in row.parts if part.status in (None, "Active")]
-    counts = [(part.instance_type or "", part.total_instance_count) for part in parts]
-    groups = counts if len(kinds) > 1 else [(kind, row.total_instance_count)]
-    capacity = [(each, whole(number)) for each, number in groups if row.status == "Active"]
     return pool, PoolAmounts(
         pool_id=pool.pool_id,
-        capacity_cpu_cores=instances.total_of(capacity, instances.cpu_cores),
-        capacity_accelerators=instances.accelerators_of(capacity),
-        allocated_accelerators=instances.accelerators_of([(kind, in_use)]),
+        capacity_cpu_cores=cpu_cores_of(capacity),
+        capacity_accelerators=accelerators_of(capacity),
+        allocated_accelerators=accelerators_of([Group(kind, in_use)]),
     )
 
 
-def cluster_node(cluster: str, row: ClusterNode, groups: Groups) -> Node | None:
+def cluster_node(cluster: str, row: ClusterNode, groups: Groups) -> Node:
     """Translate a row of ListClusterNodes."""
-    if not row.instance_id or not row.instance_group_name:
-        return None
-    kind, status = row.instance_type or "", NODE_STATUS.get(row.word, PoolStatus.UNKNOWN)
+    kind, status = row.instance_type or "", STATUS.get(row.word, PoolStatus.UNKNOWN)
     group, expires = groups.get(row.instance_group_name, (_NO_GROUP, None))
+    threads = next((each.threads_per_core for each in group.types if each.instance_type == kind), None)
+    own = [Group(kind, 1, threads)]
     return Node(
         pool_id=f"{cluster}/{row.instance_group_name}",
-        node_name=row.instance_id,
+        node_name=row.instance_id or "",
         node_type=kind,
         status=status,
         reason="" if status is PoolStatus.READY else code(row.word),
         expires=expires,
-        capacity_cpu_cores=group.cpu_cores(kind),
-        capacity_accelerators=instances.accelerators_of([(kind, 1)]),
+        capacity_cpu_cores=cpu_cores_of(own),
+        capacity_accelerators=accelerators_of(own),
     )
 
 
@@ -226,11 +201,13 @@ def cluster_node(cluster: str, row: ClusterNode, groups: Groups) -> Node | None:
 
 _PLANS = "training plans"
 """A part. The names of the others, which are those of clusters, have no spaces."""
+_FOR_PLANS = 0.5
+"""The part of a poll's time in which plans are read: clusters do without them if that takes longer."""
 
 
 class Pools:
-    def __init__(self, config: AwsSageMakerConfig, sagemaker: Calls, types: UnknownTypes) -> None:
-        self._calls, self._types = sagemaker, types
+    def __init__(self, config: AwsSageMakerConfig, sagemaker: Calls) -> None:
+        self._calls = sagemaker
         self._chosen = None if config.clusters == "all" else config.clusters
         """Names in the config; None for all clusters that the cloud lists."""
         self._at_once = config.limits.concurrency
@@ -247,11 +224,12 @@ class Pools:
         """Read a part for the training plans, and one for each cluster. The plans are first, because clusters name
         them."""
         with self._clusters.polling():
-            async with poll.part(_PLANS) as part:
-                await self._read_plans(poll, part)
+            now = asyncio.get_running_loop().time()
+            async with poll.part(_PLANS, deadline=now + _FOR_PLANS * (poll.deadline - now)) as part:
+                await self._read_plans(part)
             names = self._chosen
             if names is None:
-                rows = await self._list_if_served("ListClusters", Clusters, poll, "clusters", poll.deadline)
+                rows = await self._list_if_served("ListClusters", Clusters, poll, "clusters")
                 found, malformed = distinct(poll, [(row and row.cluster_name) or None for row in rows], str)
                 names = with_unread(found, self._clusters.value, malformed=malformed)
             poll.keep_only([_PLANS, *names])
@@ -268,59 +246,56 @@ class Pools:
         await self._read_each(poll, self._node_turns, names, self._read_nodes)
 
     async def _read_each(
-        self, poll: Poll, queue: FairQueue, names: Sequence[str], read: Callable[[Poll, Part], Awaitable[None]]
+        self, poll: Poll, turns: FairQueue, names: Sequence[str], read: Callable[[Part], Awaitable[None]]
     ) -> None:
         async def read_one(part: Part) -> None:
             try:
-                await read(poll, part)
+                await read(part)
             except NotFound as error:
                 await part.not_found(error)
 
-        await queue.read_each(poll, names, read_one, at_once=self._at_once)
+        await turns.read_each(poll, names, read_one, at_once=self._at_once)
 
-    async def _read_plans(self, poll: Poll, part: Part) -> None:
-        rows = await self._list_if_served("ListTrainingPlans", TrainingPlans, part, _PLANS, part.deadline)
-        known = [row for row in rows if row is None or row.status != EXPIRED]
+    async def _read_plans(self, part: Part) -> None:
+        rows = await self._list_if_served("ListTrainingPlans", TrainingPlans, part, _PLANS)
+        named = [row if row and row.training_plan_name else None for row in rows]
+        known = [row for row in named if row is None or row.status != "Expired"]
         shown, _ = distinct(part, [row and plan_pool(row) for row in known], lambda pair: pair[0].pool_id)
-        plans = [row for row in known if row is not None and row.training_plan_name]
-        self._plans = {row.training_plan_arn: row for row in plans if row.training_plan_arn}
-        self._types.count(poll, [each for row in plans for each in row.instance_types])
+        self._plans = {row.training_plan_arn: row for row in known if row and row.training_plan_arn}
         await part.publish([each for pair in shown.values() for each in pair])
 
-    async def _read_cluster(self, poll: Poll, part: Part) -> None:
+    async def _read_cluster(self, part: Part) -> None:
         name = part.key
         cluster = await self._calls.call("DescribeCluster", {"ClusterName": name}, Cluster, deadline=part.deadline)
-        rows = await self._list_nodes(part)
+        nodes = await self._list_nodes(part)
         if cluster.instance_groups is None and cluster.restricted_instance_groups is None:
             raise BadAnswer("the answer has no instance groups", operation="DescribeCluster")
-        groups = [*(cluster.instance_groups or ()), *(cluster.restricted_instance_groups or ())]
-        nodes = {row.instance_id: row for row in rows if row is not None and row.instance_id}.values()
-        part.dropped("malformed", sum(row is None or not row.instance_id for row in rows) + groups.count(None))
-        listed = [(each, self._plans.get(each.training_plan_arn or "", NO_PLAN)) for each in groups if each is not None]
-        found = [group_pool(name, one, nodes, plan) for one, plan in listed]
-        shown, _ = distinct(part, found, lambda pair: pair[0].pool_id)
-        part.dropped("malformed", sum(each is None for one, _ in listed for each in one.instance_type_details or ()))
-        self._groups[name] = {each.instance_group_name: (each, unix_time(plan.end_time)) for each, plan in listed}
-        self._types.count(poll, [each.instance_type or "" for group, _ in listed for each in group.of_types])
+        listed = [*(cluster.instance_groups or ()), *(cluster.restricted_instance_groups or ())]
+        groups = [(each, self._plans.get(each.training_plan_arn or "", NO_PLAN)) for each in readable(listed)]
+        shown, _ = distinct(
+            part, [group_pool(name, one, nodes, plan) for one, plan in groups], lambda pair: pair[0].pool_id
+        )
+        part.dropped("malformed", sum(each is None for one, _ in groups for each in one.instance_type_details or ()))
+        self._groups[name] = {each.instance_group_name: (each, unix_time(plan.end_time)) for each, plan in groups}
         await part.publish([each for pair in shown.values() for each in pair])
 
-    async def _read_nodes(self, poll: Poll, part: Part) -> None:
-        rows, groups = await self._list_nodes(part), self._groups.get(part.key, {})
-        found = [None if row is None else cluster_node(part.key, row, groups) for row in rows]
-        shown, _ = distinct(part, found, lambda node: node.node_name)
-        self._types.count(poll, [node.node_type for node in shown.values()])
-        await part.publish(list(shown.values()))
+    async def _read_nodes(self, part: Part) -> None:
+        groups = self._groups.get(part.key, {})
+        await part.publish([cluster_node(part.key, row, groups) for row in await self._list_nodes(part)])
 
-    async def _list_nodes(self, part: Part) -> list[ClusterNode | None]:
-        deadline = part.deadline
-        return await self._calls.whole_list("ListClusterNodes", ClusterNodes, deadline=deadline, ClusterName=part.key)
+    async def _list_nodes(self, part: Part) -> list[ClusterNode]:
+        rows = await self._list("ListClusterNodes", ClusterNodes, part.deadline, ClusterName=part.key)
+        named = [row if row and row.instance_id and row.instance_group_name else None for row in rows]
+        return list(distinct(part, named, lambda row: row.instance_id or "")[0].values())
 
-    async def _list_if_served(
-        self, operation: str, into: Any, of: Part | Poll, what: str, deadline: float
-    ) -> list[Any]:
+    async def _list(self, operation: str, into: Any, deadline: float, **asked: str) -> list[Any]:
+        rows = self._calls.rows(operation, {**asked, "MaxResults": api.PAGE_SIZE}, into, deadline=deadline)
+        return [row async for row in rows]
+
+    async def _list_if_served(self, operation: str, into: Any, of: Part | Poll, what: str) -> list[Any]:
         """Return a list; an empty one if the region does not serve the operation."""
         try:
-            return await self._calls.whole_list(operation, into, deadline=deadline)
+            return await self._list(operation, into, of.deadline)
         except RequestRefused as error:
             if not error.code.startswith("UnknownOperation") and error.status != 404:
                 raise

@@ -14,7 +14,6 @@ from trainfleet_exporter.providers.aws_sagemaker import jobs
 from trainfleet_exporter.providers.aws_sagemaker.api import AwsDialect, Calls
 from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
 from trainfleet_exporter.providers.aws_sagemaker.credentials import KEPT, Load
-from trainfleet_exporter.providers.aws_sagemaker.instances import UnknownTypes
 from trainfleet_exporter.providers.aws_sagemaker.pools import Pools
 from trainfleet_exporter.providers.aws_sagemaker.usage import Usage, past_usage
 from trainfleet_exporter.providers.key_search import KeyHttp, open_credential
@@ -40,9 +39,8 @@ class AwsSageMaker:
             api: Calls(self._transport.client(url, AwsDialect(api, config.region, self.identity, context.clock)))
             for api, url in list(self.endpoints.items())
         }
-        types, fleet = UnknownTypes(), Workspaces(config, context, jobs.STATES, only=jobs.WORKSPACE)
-        sagemaker = self.calls["sagemaker"]
-        topics: list[object] = [jobs.Jobs(config, sagemaker, fleet, types), Pools(config, sagemaker, types)]
+        fleet, sagemaker = Workspaces(config, context, jobs.STATES, only=jobs.WORKSPACE), self.calls["sagemaker"]
+        topics: list[object] = [jobs.Jobs(config, sagemaker, fleet), Pools(config, sagemaker)]
         if "cloudwatch" in self.calls:
             topics.insert(1, Usage(self.calls["cloudwatch"], fleet, context.settings.metrics.deny))
         every = context.settings.poll_interval

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, ServerTrouble
+from trainfleet_exporter.errors import BadAnswer, CloudError
 from trainfleet_exporter.families.usage import MEASURES, exposed
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.past import Asked, PastSource, PastUsage
@@ -36,7 +36,7 @@ from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Job, Status
 from trainfleet_exporter.polling import Poll
 from trainfleet_exporter.providers.aws_sagemaker.api import Answer, Calls, page_of
-from trainfleet_exporter.providers.aws_sagemaker.instances import accelerators, cpu_cores
+from trainfleet_exporter.providers.aws_sagemaker.instances import DEVICES, cpu_cores
 from trainfleet_exporter.providers.aws_sagemaker.jobs import hosts
 from trainfleet_exporter.providers.past import DAY, Life, Past, Range
 
@@ -66,7 +66,8 @@ class Metric(SourceMetric):
 
 
 def _gpus(instance_type: str) -> float | None:
-    return next((each.count for each in accelerators(instance_type) or () if each.kind == "gpu"), None)
+    device = DEVICES.get(instance_type)
+    return device.count if device is not None and device.kind == "gpu" else None
 
 
 METRICS = (
@@ -95,12 +96,8 @@ _MEASURED = frozenset({Status.RUNNING, Status.RESTARTING, Status.STOPPING})
 _SOURCES = "sources"
 _MISSING = "Missing"
 """In place of the StatusCode of a result that no page has."""
-_FAILURES: Mapping[str, type[CloudError]] = {
-    "InternalError": ServerTrouble,
-    "Forbidden": AccessDenied,
-    **dict.fromkeys(("PartialData", _MISSING), BadAnswer),
-}
-"""Errors by the last StatusCode of a result: further pages may complete it."""
+_FAILURES = ("InternalError", "Forbidden", "PartialData", _MISSING)
+"""Each last StatusCode of results that lack points: further pages may complete a result."""
 
 
 class Query(NamedTuple):
@@ -111,16 +108,15 @@ class Query(NamedTuple):
     """Number of things that the metric sums up."""
 
 
-def _queries(metrics: Iterable[Metric], jobs: Iterable[Job]) -> Iterator[Sequence[Query]]:
+def _queries(metrics: Iterable[Metric], jobs: Sequence[Job]) -> Iterator[Sequence[Query]]:
     """Yield the queries for all hosts of some jobs, as many at once as a call may have.
 
     Metrics that a job does not have, or whose meaning is unknown, are left out.
     """
-    jobs, found = list(jobs), list[Query]()
+    found: list[Query] = []
     for metric in metrics:
         for job in jobs:
-            parts = metric.parts(job.resource_type)
-            if parts is not None:
+            if (parts := metric.parts(job.resource_type)) is not None:
                 found += [Query(metric, (job.job_id, host), parts) for host in hosts(job.nodes)]
     for start in range(0, len(found), _AT_ONCE):
         yield found[start : start + _AT_ONCE]
@@ -132,28 +128,26 @@ async def _read_points(
     """Yield the readings of each query, from a Unix time on and before another, page by page and newest first: percent
     of one thing. At last come the errors of what could not be read, or is missing.
 
-    Queries that may be those of unreadable rows have one reading without a time.
+    A query that an unreadable row may be about has one reading without a time.
     """
     by_id = {f"m{number}": query for number, query in enumerate(asked)}
     body = {"StartTime": start // _PERIOD * _PERIOD, "EndTime": math.ceil(end), "ScanBy": "TimestampDescending"}
     body["MetricDataQueries"] = [_metric_query(key, query, period) for key, query in by_id.items()]
     statuses, unreadable = dict.fromkeys(asked, _MISSING), 0
-    pages = calls.pages("GetMetricData", body, MetricData, deadline=deadline, no_data=lambda page: not page.rows)
-    async for rows in pages:
-        for row in rows:
-            query = None if row is None else by_id.get(row.id or "")
-            unreadable += query is None
-            if row is not None and query is not None:
-                statuses[query] = row.status_code or ""
-                points = zip(row.timestamps or (), row.values or (), strict=False)
-                yield query, [(query.key, at, each and each / query.parts) for at, each in points if at is not None]
-        del rows  # to free memory before the next call
-    are_unreadable = list(statuses.values()).count(_MISSING) <= unreadable
+    rows = calls.rows("GetMetricData", body, MetricData, deadline=deadline, no_data=lambda page: not page.rows)
+    async for row in rows:
+        if row is None or (query := by_id.get(row.id or "")) is None:
+            unreadable += 1
+            continue
+        statuses[query] = row.status_code or ""
+        points = zip(row.timestamps or (), row.values or (), strict=False)
+        yield query, [(query.key, at, each and each / query.parts) for at, each in points if at is not None]
+    unreadable = 0 if list(statuses.values()).count(_MISSING) > unreadable else unreadable
     for query, status in statuses.items():
-        if status == _MISSING and are_unreadable:
+        if status == _MISSING and unreadable:
             yield query, [(query.key, math.inf, None)]
         elif status in _FAILURES:
-            yield query, _FAILURES[status]("a metric was not read", operation="GetMetricData", code=status)
+            yield query, BadAnswer("a metric was not read", operation="GetMetricData", code=status)
 
 
 def _metric_query(key: str, query: Query, period: int) -> dict[str, object]:
@@ -208,7 +202,7 @@ class Usage:
             metric: NewestReadings("pod", self._begun(), self._subjects, now=now, max_age=age)
             for metric in dict.fromkeys(query.metric for asked in batches for query in asked)
         }
-        failed: dict[Metric, CloudError] = {}
+        failed, read_before = dict[Metric, CloudError](), set[Query]()
         slots = asyncio.Semaphore(self._fleet.at_once)
 
         async def read(asked: Sequence[Query]) -> None:
@@ -219,7 +213,8 @@ class Usage:
                     async for query, readings in pages:
                         if not isinstance(readings, CloudError):
                             found[query.metric].take_newest(readings)
-                        elif all(taken.keys != query.key for taken in reversed(found[query.metric].taken)):
+                            read_before.update([query] if readings else ())
+                        elif query not in read_before:
                             failed[query.metric] = readings
             except CloudError as error:
                 failed.update({query.metric: error.with_traceback(None) for query in asked})  # it holds the response
