@@ -334,17 +334,13 @@ def monitored(answer: PoolMonitor, pool_id: str, dropped: Counter[str], *, now: 
     """
     if isinstance(answer.metrics, UnsetType):
         raise BadAnswer("the answer has no metrics", operation="ShowPoolMonitor")
-    found, shown = defaultdict[str, list[Reading]](list), list[Column]()
-    for item in answer.metrics or ():
-        name = (item.metric and item.metric.metric_name) or ""
-        if name in MONITORED:
-            found[name] += _points(item, pool_id, MONITORED[name][1])
-        elif not name:
-            dropped["malformed"] += 1
-    for name, readings in found.items():
+    by_name = {(item.metric and item.metric.metric_name) or "": item for item in answer.metrics or ()}
+    dropped["malformed"] += "" in by_name
+    shown: list[Column] = []
+    for name in [name for name in by_name if name in MONITORED]:
         known, (family, unit) = ({pool_id: 0.0}, Subjects()), MONITORED[name]
         newest = NewestReadings("pool", *known, now=now, max_age=max_age, accelerator=kind_of(name))
-        newest.take_each(readings)
+        newest.take_each(_points(by_name[name], pool_id, unit))
         shown += newest.of_families({family: UNITS[unit]}, period=0)
         dropped.update(newest.dropped)
     return shown
@@ -439,10 +435,7 @@ class Pools:
         async def read(part: Part) -> None:
             may_wait = await self._read_counts(part)
             async with poll.part(_QUEUE + part.key) as queue:
-                try:
-                    await self._read_queue(queue, part.key, may_wait=may_wait)
-                except NotFound as error:
-                    await queue.not_found(error)
+                await _if_there(queue, self._read_queue(queue, part.key, may_wait=may_wait))
 
         queues = [_QUEUE + pool_id for pool_id in await self.listed.get()]
         await self.read_each(poll, "pool_workloads", read, queues)
@@ -514,14 +507,16 @@ class Pools:
     async def read_each(
         self, poll: Poll, name: str, read: Callable[[Part], Awaitable[None]], others: Iterable[str] = ()
     ) -> None:
-        """Read a part for each pool, and keep `others`. A pool that was deleted since it was listed shows nothing."""
-
-        async def read_if_there(part: Part) -> None:
-            try:
-                await read(part)
-            except NotFound as error:
-                await part.not_found(error)
-
+        """Read a part for each pool, and keep `others`."""
         pool_ids = await self.listed.get()
         poll.keep_only([*pool_ids, *others])
-        await self._turns[name].read_each(poll, pool_ids, read_if_there, at_once=self._fleet.at_once)
+        turns, at_once = self._turns[name], self._fleet.at_once
+        await turns.read_each(poll, pool_ids, lambda part: _if_there(part, read(part)), at_once=at_once)
+
+
+async def _if_there(part: Part, reading: Awaitable[None]) -> None:
+    """Show nothing of a pool that was deleted since it was listed."""
+    try:
+        await reading
+    except NotFound as error:
+        await part.not_found(error)

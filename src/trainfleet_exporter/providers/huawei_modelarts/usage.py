@@ -278,7 +278,7 @@ class Usage:
 
     def _hold(self, shown: dict[str, frozenset[str]]) -> None:
         self._shown = shown
-        self._sources.hold(_union(shown.values()))
+        self._sources.hold(set[str]().union(*shown.values()))
 
     async def _serve(self, poll: Poll, running: Mapping[str, Job]) -> None:
         """Read and show what AOM has, the metrics of accelerators first: a job whose accelerators AOM does not know is
@@ -303,8 +303,7 @@ class Usage:
 
         async def read(part: Part) -> None:
             """Claim the jobs of an answer, then show them."""
-            is_early = part.key == first
-            columns = early if is_early else await self._ask(poll, asked[part.key], jobs, until)
+            columns = early if part.key == first else await self._ask(poll, asked[part.key], jobs, until)
             if isinstance(columns, CloudError):
                 raise columns
             lacking = self._lacking(jobs) if asked[part.key].suffix != ACCELERATORS else frozenset()
@@ -323,7 +322,7 @@ class Usage:
         done = await poll.read_each([first], read, at_once=1)
         self._turns.was_read(done | await poll.read_each(others, read, at_once=self._fleet.at_once))
         self._subjects.keep_only(used)
-        shown = _union(job_ids for key, job_ids in self._shown.items() if key != _SOURCES)
+        shown = frozenset[str]().union(*(job_ids for key, job_ids in self._shown.items() if key != _SOURCES))
         self._hold({**self._shown, _SOURCES: shown})
         async with poll.part(_SOURCES) as part:
             live = sorted(shown & self._fleet.live.keys())
@@ -385,9 +384,5 @@ class Usage:
         if self._is_alone or ACCELERATORS not in self._exposed:
             return frozenset()
         of_cards = [plan.key for plan in self._plans if plan.suffix == ACCELERATORS]
-        known = _union(self._shown.get(key, frozenset()) for key in of_cards)
+        known = set[str]().union(*(self._shown.get(key, ()) for key in of_cards))
         return {job_id for job_id, parts in jobs.items() if parts.counts["device"]} - known
-
-
-def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
-    return frozenset().union(*sets)
