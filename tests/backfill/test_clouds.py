@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec import convert
 from msgspec.structs import replace
 
 from tests.backfill.rig import EVENING, MIDNIGHT, PROVIDERS, samples, simulated
@@ -26,7 +28,7 @@ from trainfleet_exporter.config import Global
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.fleet.past import Asked, PastReadings
-from trainfleet_exporter.model import Accelerators, Job, JobUsage, Status
+from trainfleet_exporter.model import Accelerators, Job, JobUsage, PodUsage, Status
 from trainfleet_exporter.providers import registry
 from trainfleet_exporter.providers.alibaba_pai import past as pai
 from trainfleet_exporter.providers.alibaba_pai.history import StatusTransition
@@ -291,18 +293,21 @@ def test_names_of_jobs_are_quoted_in_promql(odd: str) -> None:
 
 async def test_cards_have_no_sum_while_one_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     async def query_rows(_: object, promql: str, *__: object, **___: object) -> list[modelarts_usage.Series]:
-        ends = (30, 10) if "npu_p" in promql else ()
-        dated = [[modelarts_usage.Value(MIDNIGHT + 60.0 * minute, "1") for minute in range(end)] for end in ends]
-        labels = (modelarts_usage.Labels("j", "worker-0", npu_id=card) for card in "01")
-        return [modelarts_usage.Series(next(labels), values=list(each)) for each in dated]
+        watts = {"ma-job-ps-0": "1 " * 30, "ma-job-ps-1": "1 " * 10 + "-5"} if "npu_p" in promql else {}
+        dated = {pod: [(MIDNIGHT + 60.0 * at, each) for at, each in enumerate(watts[pod].split())] for pod in watts}
+        rows = [{"metric": {"service_id": "j", "pod_name": pod, "npu_id": "0"}, "values": dated[pod]} for pod in dated]
+        return convert(rows, list[modelarts_usage.Series])
 
     monkeypatch.setattr(modelarts_usage, "query_rows", query_rows)
     asked = Job(job_id="j", started=1.0 * MIDNIGHT, accelerators=(Accelerators("npu", "", 2.0),))
-    life = replace(_modelarts("Running", tasks=["worker-0"]), job=asked)
+    life = replace(_modelarts("Running", tasks=["ps-0", "ps-1"]), job=asked)
     (plan,) = (each for each in plans(None, {}) if each.key == "accelerator_power_watts")
-    past: Any = SimpleNamespace(_plans=[plan], _api=None, job_id="j", dropped={})
-    tracks = modelarts.ModelArtsPast._read(past, plan, Range(MIDNIGHT, MIDNIGHT + 3600), {"j": life}, 0.0)
-    assert [len(track.times) async for track in tracks if track.of is JobUsage] == [10]
+    past: Any = SimpleNamespace(_plans=[plan], _api=None, job_id="j", dropped=Counter())
+    hour = Range(MIDNIGHT, MIDNIGHT + 3600)
+    tracks = [track async for track in modelarts.ModelArtsPast._read(past, plan, hour, {"j": life}, 0.0)]
+    assert [len(track.times) for track in tracks if track.of is JobUsage] == [10]
+    assert {track.keys[1] for track in tracks if track.of is PodUsage} == {"ps-0", "ps-1"}
+    assert +past.dropped == {"out_of_range": 1}
 
 
 def _values(out: Path, family: str) -> dict[tuple[str, ...], dict[int, float]]:

@@ -69,10 +69,6 @@ AGAIN = _attempt(550, 560, "npu_step_retry", "chip_fault", "success", "worker-2"
 UNDATED = _attempt(-T, None, "proc_restart", "job_failed", "success", "worker-0")
 CASES: dict[str, tuple[Any, ...]] = {
     "ran once": (_row("Completed", _run(90, 690, xpu=150)), 1000, {"queued": 90, "preparing": 60, "running": 540}, {}),
-    "a gap without a recovery is a wait": (
-        *(_row("Running", _run(50, 200), _run(260)), 300),
-        *({"queued": 50 + 60, "running": 190}, {}),
-    ),
     "a step is computed again while the run goes on": (
         *(_row("Running", _run(100, recover_records=[RETRY])), 700),
         *({"queued": 100, "running": 588, "recovering": 12}, {("accelerator", "chip_fault"): 1}),
@@ -142,9 +138,6 @@ def test_node_fault_of_the_issue() -> None:
         "recovering": 30 * MINUTE,
         "running": 20 * HOUR - 2 * HOUR - 50 * MINUTE,
     }
-    total, queued, running = sum(found.phases.values()), found.phases["queued"], found.phases["running"]
-    assert round((total - queued) / total, 3) == 0.900
-    assert round(running / (total - queued), 3) == 0.954
     assert found.faults == {("node", "node_fault"): 1}
 
 

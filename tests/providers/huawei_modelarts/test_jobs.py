@@ -30,7 +30,7 @@ async def test_a_job_that_two_workspaces_list_at_once_is_shown_by_one(fleet_of: 
             assert fleet.own("dropped_readings_total", collector="jobs", reason="duplicate") == 120 * polls
 
 
-@pytest.mark.parametrize("status", [400, 403, 500])
+@pytest.mark.parametrize("status", [400, 403, 404, 500])
 async def test_a_failing_look_up_of_ended_jobs_loses_no_live_job(fleet_of: FleetOf, status: int) -> None:
     """What became of jobs that are not live any more is asked by their ids; live jobs do not depend on the answer."""
     refused = httpx.Response(status, json={"error_code": "ModelArts.0104", "error_msg": "unknown filter"})
