@@ -26,7 +26,7 @@ from trainfleet_exporter.config import Secret
 from trainfleet_exporter.errors import CloudError, Throttled
 from trainfleet_exporter.providers.alibaba_pai.api import PaiDialect
 from trainfleet_exporter.providers.canonical import canonical_request
-from trainfleet_exporter.providers.huawei_modelarts.api import AomDialect, HuaweiDialect, Identity, canonical_path
+from trainfleet_exporter.providers.huawei_modelarts.api import AomDialect, HuaweiDialect, canonical_path
 from trainfleet_exporter.providers.judging import ServerClock
 from trainfleet_exporter.providers.keys import GivenKeys
 from trainfleet_exporter.transport import (
@@ -78,10 +78,6 @@ def _pai(api: str = "dlc") -> Dialect:
     return PaiDialect(api, "2020-12-03", _KEYS, ServerClock())
 
 
-def _identity() -> Identity:
-    return Identity(_KEYS, region="cn-north-4", project_id="p")
-
-
 def _pai_string(request: httpx.Request) -> str:
     headers = _signed_headers(request)
     hashed = canonical_request(
@@ -130,13 +126,13 @@ CLOUDS = {
     "pai": Cloud(_pai, _pai_string, _pai_refusal, lambda text: {"Success": False, **_pai_refusal(text)}),
     "cloudmonitor": Cloud(lambda: _pai("cloudmonitor"), _pai_string, _pai_refusal, _pai_refusal),
     "modelarts": Cloud(
-        lambda: HuaweiDialect("modelarts", _identity(), ServerClock()),
+        lambda: HuaweiDialect("modelarts", _KEYS, ServerClock(), lambda: "p"),
         _huawei_string,
         lambda text: {"error_code": "APIGW.0301", "error_msg": text},
         lambda text: {"is_success": False, "error_code": "ModelArts.0001", "error_msg": text},
     ),
     "aom": Cloud(
-        lambda: AomDialect("aom", _identity(), ServerClock()),
+        lambda: AomDialect("aom", _KEYS, ServerClock(), lambda: "p"),
         _huawei_string,
         lambda text: {"status": "error", "errorType": "bad_data", "error": text},
         lambda text: {"status": "error", "errorType": "bad_data", "error": text},

@@ -35,7 +35,7 @@ from trainfleet_exporter.providers.judging import ServerClock, SignedDialect, er
 from trainfleet_exporter.providers.key_search import KeyHttp
 from trainfleet_exporter.providers.keys import BackOff, Credential, Keys
 from trainfleet_exporter.providers.registry import BuildContext, open_transport
-from trainfleet_exporter.transport import ApiClient, Call, HttpAnswer, SignedRequest
+from trainfleet_exporter.transport import Call, HttpAnswer, SignedRequest
 from trainfleet_exporter.transport.json_fields import mapping, number, printable, text
 
 T = TypeVar("T")
@@ -62,6 +62,16 @@ def public_endpoint(api: str, region: str) -> str:
     return f"https://{api}.{region}.{_DOMAINS.get(region, 'myhuaweicloud.com')}"
 
 
+class Project(Struct, gc=False):
+    id: str | None = None
+
+
+class ProjectsAnswer(Struct, gc=False):
+    """KeystoneListProjects."""
+
+    projects: list[Project | None] | None = None
+
+
 class Api:
     """The clients of one project. Every call raises CloudError, and ends by its deadline (loop time).
 
@@ -69,18 +79,25 @@ class Api:
     """
 
     def __init__(
-        self, config: ProviderConfig, context: BuildContext, open_identity: Callable[[KeyHttp], Identity], *, aom: str
+        self,
+        config: ProviderConfig,
+        context: BuildContext,
+        open_identity: Callable[[KeyHttp], tuple[Credential, str]],
+        *,
+        aom: str,
     ) -> None:
         self._transport = open_transport(config, context)
         dialects = {"modelarts": HuaweiDialect, "iam": HuaweiDialect} | ({"aom": AomDialect} if aom else {})
         self.endpoints: Mapping[str, str] = {api: config.endpoint(api) for api in dialects}
         self._key_http = KeyHttp(self._transport, context, config.endpoint, self.endpoints)
-        self.identity = open_identity(self._key_http)
-        self._clients = {
-            api: self._transport.client(self.endpoints[api], dialect(api, self.identity, context.clock))
+        self.identity, self.project_id = open_identity(self._key_http)
+        """The credential, and the id of the project: empty while it is not known."""
+        spoken = {
+            api: dialect(api, self.identity, context.clock, lambda: self.project_id)
             for api, dialect in dialects.items()
         }
-        self.identity.use(self._clients["iam"])
+        self._clients = {api: self._transport.client(self.endpoints[api], dialect) for api, dialect in spoken.items()}
+        self._region, self._finding, self._back_off = config.region, asyncio.Lock(), BackOff()
         self._served: set[str] = set()
         """Operations that were answered."""
         self._aom = "" if aom == DEFAULT_INSTANCE else f"{segment(aom)}/"
@@ -121,7 +138,27 @@ class Api:
         return await self._clients["aom"].call(call, into, deadline=deadline)
 
     async def _project(self, deadline: float) -> str:
-        return segment(await self.identity.project(deadline))
+        """The project's id as a part of a path: the configured one, the credential's, or IAM's by the region's name."""
+        async with self._finding:
+            if not self.project_id:
+                self.project_id = (await self.identity.keys(deadline)).project_id
+            if not self.project_id:
+                self.project_id = await self._back_off.run(lambda: self._find_project(deadline))
+        return segment(self.project_id)
+
+    async def _find_project(self, deadline: float) -> str:
+        call = Call(operation="KeystoneListProjects", path="/v3/projects", query={"name": self._region})
+        try:
+            answer = await self._clients["iam"].call(call, ProjectsAnswer, deadline=deadline)
+        except (NotFound, RequestRefused) as error:
+            raise AccessDenied.of(error) from None  # no statement about what the call in the project asks for
+        if answer.projects is None:
+            raise BadAnswer("the answer has no list of projects", operation=call.operation)
+        found = list(dict.fromkeys(project.id or "" for project in answer.projects if project is not None))
+        if len(found) != 1 or not found[0]:
+            message = f"{len(found)} projects are named {self._region}; set project_id to one of them"
+            raise AccessDenied(message, operation=call.operation)
+        return found[0]
 
     async def aclose(self) -> None:
         await self._key_http.aclose()
@@ -176,72 +213,6 @@ def sign(keys: Keys, call: Call, host: str, *, project_id: str, now: float) -> S
     return SignedRequest(call.method, target, headers, call.body, keys.quotable(), (signature, request_hash))
 
 
-# The caller, and the project of its calls.
-
-
-class Project(Struct, gc=False):
-    id: str | None = None
-
-
-class ProjectsAnswer(Struct, gc=False):
-    """KeystoneListProjects."""
-
-    projects: list[Project | None] | None = None
-
-
-class Identity:
-    """The caller and the project (providers.registry.Identity). An empty `project_id` is looked up."""
-
-    def __init__(self, credential: Credential, *, region: str, project_id: str) -> None:
-        self.credential = credential
-        self.project_id = project_id
-        """Empty while it is not known."""
-        self._region = region
-        self._iam: ApiClient | None = None
-        self._finding = asyncio.Lock()
-        self._back_off = BackOff()
-
-    def use(self, iam: ApiClient) -> None:
-        """Set the client that asks IAM for projects, which asks as this very identity."""
-        self._iam = iam
-
-    @property
-    def origin(self) -> str:
-        """The source of the credential, for users."""
-        return self.credential.origin
-
-    @property
-    def expires(self) -> float | None:
-        """When the latest credential expires or expired (Unix seconds); None if it does not."""
-        return self.credential.expires
-
-    async def project(self, deadline: float) -> str:
-        """The project's id: the configured one, the token's, or IAM's by the region's name. Raises CloudError."""
-        async with self._finding:
-            if not self.project_id:
-                self.project_id = (await self.credential.keys(deadline)).project_id
-            if not self.project_id:
-                self.project_id = await self._back_off.run(lambda: self._find_project(deadline))
-        return self.project_id
-
-    async def _find_project(self, deadline: float) -> str:
-        assert self._iam is not None
-        call = Call(operation="KeystoneListProjects", path="/v3/projects", query={"name": self._region})
-        try:
-            answer = await self._iam.call(call, ProjectsAnswer, deadline=deadline)
-        except (NotFound, RequestRefused) as error:
-            raise AccessDenied.of(error) from None  # no statement about what the call in the project asks for
-        if answer.projects is None:
-            raise BadAnswer("the answer has no list of projects", operation=call.operation)
-        found = list(dict.fromkeys(project.id or "" for project in answer.projects if project is not None))
-        if len(found) != 1 or not found[0]:
-            raise AccessDenied(
-                f"{len(found)} projects are named {self._region}; set project_id to one of them",
-                operation=call.operation,
-            )
-        return found[0]
-
-
 # The meaning of responses.
 
 _CODES: Sequence[tuple[re.Pattern[str], type[CloudError]]] = (
@@ -261,16 +232,16 @@ _PASSING = ("timeout", "unavailable", "internal", "canceled")
 
 
 class HuaweiDialect(SignedDialect):
-    """Signs the requests of an API for an identity, and judges its responses (transport.Dialect)."""
+    """Signs the requests of an API with a credential, and judges its responses (transport.Dialect)."""
 
-    def __init__(self, api: str, identity: Identity, clock: ServerClock) -> None:
-        super().__init__(api, identity.credential, clock)
-        self._identity = identity
+    def __init__(self, api: str, credential: Credential, clock: ServerClock, project_id: Callable[[], str]) -> None:
+        super().__init__(api, credential, clock)
+        self._project_id = project_id
 
     def sign(self, call: Call, host: str) -> SignedRequest:
         keys = self.credential.current()
         self.is_dated = not isinstance(keys, Token)
-        return sign(keys, call, host, project_id=self._identity.project_id, now=self.now())
+        return sign(keys, call, host, project_id=self._project_id(), now=self.now())
 
     def meaning(self, answer: HttpAnswer) -> CloudError | None:
         return judge(answer)

@@ -12,10 +12,11 @@ from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.kinds import CountFrom0, Duration, Endpoint, Region, Text
 from trainfleet_exporter.config.schema import OptionalCollector, ProviderConfig, SlowCollector
 from trainfleet_exporter.fleet.chosen_metrics import ChosenMetrics, ProfiledUsage
-from trainfleet_exporter.providers.huawei_modelarts.api import Api, Identity, public_endpoint
+from trainfleet_exporter.providers.huawei_modelarts.api import Api, public_endpoint
 from trainfleet_exporter.providers.huawei_modelarts.credentials import Credentials, load, open_identity
 from trainfleet_exporter.providers.huawei_modelarts.metrics import DEFAULT_INSTANCE, FAMILIES, UNITS
 from trainfleet_exporter.providers.key_search import KeyHttp, checked
+from trainfleet_exporter.providers.keys import Credential
 from trainfleet_exporter.providers.registry import BuildContext
 
 _REGIONS = (
@@ -160,7 +161,7 @@ class HuaweiModelArtsConfig(ProviderConfig):
         usage = self.collectors.usage
         return Api(self, context, self._open_identity, aom=usage.aom_instance if usage.asks_aom else "")
 
-    def _open_identity(self, http: KeyHttp) -> Identity:
+    def _open_identity(self, http: KeyHttp) -> tuple[Credential, str]:
         place = {"region": self.region, "project_id": self.project_id or ""}
         return open_identity(self.name, self.credentials, http, self.variables, **place)
 

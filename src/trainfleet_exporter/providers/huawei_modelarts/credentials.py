@@ -23,7 +23,7 @@ from trainfleet_exporter.config import Secret, Section
 from trainfleet_exporter.config.kinds import Flag, SecretText, Text
 from trainfleet_exporter.config.secrets import is_plain, show
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound
-from trainfleet_exporter.providers.huawei_modelarts.api import Identity, Token, judge
+from trainfleet_exporter.providers.huawei_modelarts.api import Token, judge
 from trainfleet_exporter.providers.key_search import (
     CredentialsSection,
     Environment,
@@ -39,7 +39,7 @@ from trainfleet_exporter.providers.key_search import (
     usable,
     without_calls,
 )
-from trainfleet_exporter.providers.keys import GivenKeys, Keys
+from trainfleet_exporter.providers.keys import Credential, GivenKeys, Keys
 from trainfleet_exporter.transport import Call
 from trainfleet_exporter.transport.json_fields import mapping, text, utc_time
 
@@ -241,11 +241,11 @@ def open_identity(
     *,
     region: str,
     project_id: str,
-) -> Identity:
-    """The identity of a provider. An empty `project_id` is found out. Makes no call."""
+) -> tuple[Credential, str]:
+    """The credential of a provider, and its project if that is known without a call. Makes no call."""
     find = partial(load, scope={"id": project_id} if project_id else {"name": region})
     credential = open_credential(provider, section, find, http, environ)
     with suppress(CloudError):  # the first poll reports it
         known = without_calls(find(section, environ, NoHttp()))
         project_id = project_id or ("" if isinstance(known, str) else known.project_id)
-    return Identity(credential, region=region, project_id=project_id)
+    return credential, project_id

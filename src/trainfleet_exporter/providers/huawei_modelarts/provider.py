@@ -57,7 +57,7 @@ class HuaweiModelArts:
     def facts(self) -> ProviderFacts:
         """The current facts of the provider: IAM may have to name its project."""
         platform, region = self._config.platform, self._config.region
-        return ProviderFacts(platform=platform, region=region, project_id=self.identity.project_id)
+        return ProviderFacts(platform=platform, region=region, project_id=self._api.project_id)
 
     async def aclose(self) -> None:
         """Close the connections."""
