@@ -9,10 +9,10 @@ Installed with the extra `testing`. The daemon does not import it.
 
 from trainfleet_conformance.contract import ContractChecks
 from trainfleet_conformance.faults import FaultChecks
-from trainfleet_conformance.gateway import PretendCloud
 from trainfleet_conformance.operation import OperationChecks
 from trainfleet_conformance.parts import PartChecks
 from trainfleet_conformance.public_api import PUBLIC
+from trainfleet_conformance.stage import PretendCloud
 
 __all__ = ["PUBLIC", "PretendCloud", "ProviderConformance"]
 

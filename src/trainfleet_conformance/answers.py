@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from trainfleet_conformance.gateway import Arrival, Spoil, payload_of
+from trainfleet_conformance.stage import Arrival, Spoil
 from trainfleet_simulator.broken_bodies import break_body, other_types
 from trainfleet_simulator.listener import NEED_THE_ANSWER, Breaking
 from trainfleet_simulator.rows import dumps, with_content
@@ -37,10 +37,9 @@ def _is_number(name: str, value: Any) -> bool:
 
 def _is_time(name: str, value: Any) -> bool:
     """Return whether a field is a time: a text, or a number of seconds or milliseconds close to the present."""
-    if isinstance(value, str) and _TIME.fullmatch(value):
-        return True
-    if not _is_number(name, value) or not str(value).replace(".", "", 1).isdigit():
-        return False
+    written = str(value)
+    if not _is_number(name, value) or not written.replace(".", "", 1).isdigit():
+        return _TIME.fullmatch(written) is not None
     return any(abs(float(value) / scale - time.time()) < _TEN_YEARS for scale in (1, 1000))
 
 
@@ -87,8 +86,7 @@ def spoiling(change: Callable[[Any], Any]) -> Spoil:
     """Change the payloads of responses. `change` returns another payload, or None to keep the response."""
 
     def spoil(arrival: Arrival, answer: Response) -> Response | None:
-        payload = payload_of(answer)
-        changed = None if payload is None else change(payload)
+        changed = None if arrival.payload is None else change(arrival.payload)
         return None if changed is None else with_content(dumps(changed).encode(), answer)
 
     return spoil

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -11,15 +10,12 @@ from typing import Any, ClassVar
 
 import pytest
 
-from trainfleet_conformance.gateway import Arrival, PretendCloud
 from trainfleet_conformance.page import Page
 from trainfleet_conformance.planted import Planted
-from trainfleet_conformance.stage import INTERVAL, Stage, staged
+from trainfleet_conformance.stage import INTERVAL, Arrival, PretendCloud, Stage, staged
 from trainfleet_exporter.model import Status
 from trainfleet_exporter.polling import BulkCollector
 from trainfleet_exporter.providers.registry import Platform
-
-_LISTED_AT_MOST = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +68,12 @@ class ProviderCase:
     """Operations into which the kit injects faults; None means all that every poll calls."""
     recovery_polls: ClassVar[int] = 1
     """The number of polls after a fault until everything is as before, also after rejected credentials."""
+    secrets: ClassVar[Planted]
+    """All secrets so far. The kit makes it for each class."""
+    _good: ClassVar[GoodRun | None]
+
+    def __init_subclass__(cls) -> None:
+        cls.secrets, cls._good = Planted(), None
 
     def status_of(self, word: str) -> Status:
         """Return the status to which the provider's code translates a state in the cloud's word."""
@@ -96,16 +98,10 @@ class ProviderCase:
         return self.secrets.plant(name, special=special)
 
     @property
-    def secrets(self) -> Planted:
-        """All secrets so far."""
-        return _PLANTED[type(self)]
-
-    @property
     def good(self) -> GoodRun:
         """The good run, which each class makes once."""
-        if type(self) not in _GOOD_RUNS:
-            _GOOD_RUNS[type(self)] = self._run_well()
-        return _GOOD_RUNS[type(self)]
+        type(self)._good = run = self._good or self._run_well()
+        return run
 
     @property
     def faulted_operations(self) -> list[str]:
@@ -115,35 +111,33 @@ class ProviderCase:
     def stage(self, jobs: int | None = None) -> AbstractContextManager[Stage]:
         """Run an exporter that polls the simulated cloud, after the good run."""
         self.good  # noqa: B018
-        return self._stage(jobs or self.jobs)
-
-    def _stage(self, jobs: int) -> AbstractContextManager[Stage]:
-        return staged(self.platform, partial(self.cloud, jobs), self.config)
+        return staged(self.platform, partial(self.cloud, jobs or self.jobs), self.config)
 
     def _run_well(self) -> GoodRun:
-        with self._stage(self.jobs) as stage:
+        with staged(self.platform, partial(self.cloud, self.jobs), self.config) as stage:
             runners = stage.daemon.exporter.runners
             slow = [f"{r.state.collector} has another interval" for r in runners if r.collector.interval != INTERVAL]
             complain(slow, "say `interval: 60s` in config()")
+            truth = dict(stage.cloud.live_jobs())
+            unknown = sorted({*truth.values()} - {*self.statuses})
+            complaints = [f"live_jobs() has {word!r}, which is no state of `statuses`" for word in unknown]
+            complaints += ["live_jobs() is empty"] * (not truth)
+            complain(complaints, "let cloud(jobs) have that many live jobs, in documented states")
             stage.polls(1)
             first = len(stage.gateway.arrivals)
             stage.polls(2)
             return GoodRun(
                 page=stage.read_everything(),
-                truth=dict(stage.cloud.live_jobs()),
+                truth=truth,
                 arrivals=stage.gateway.arrivals,
                 steady=stage.gateway.arrivals[first:],
                 bulk=frozenset(r.state.collector for r in runners if isinstance(r.collector, BulkCollector)),
             )
 
 
-_PLANTED: defaultdict[type[ProviderCase], Planted] = defaultdict(Planted)
-_GOOD_RUNS: dict[type[ProviderCase], GoodRun] = {}
-
-
-def complain(found: Iterable[str], fix: str) -> None:
-    """Fail if there are complaints, and list some of them; `fix` says what to do about them."""
+def complain(found: Iterable[str], fix: str, where: str = "") -> None:
+    """Fail if there are complaints, and list some of them with their place; `fix` says what to do about them."""
     if complaints := list(found):
-        listed = [f"- {text}" for text in complaints[:_LISTED_AT_MOST]]
+        listed = [f"- {where and f'{where}: '}{text}" for text in complaints[:6]]
         more = [f"- and {len(complaints) - len(listed)} more"] if len(complaints) > len(listed) else []
         pytest.fail("\n".join([*listed, *more, f"To fix it: {fix}"]), pytrace=False)

@@ -21,23 +21,20 @@ T = TypeVar("T")
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    def __init__(self) -> None:
-        super().__init__()
-        self.loop: SteppedLoop | None = None
+    loop: SteppedLoop
 
     def select(self, timeout: float | None = None) -> Any:
         ready = super().select(0)
-        loop = self.loop
-        if ready or loop is None or (timeout is not None and timeout <= 0):
+        if ready or (timeout is not None and timeout <= 0):
             return ready
-        if loop.thread_calls:
+        if self.loop.thread_calls:
             return super().select(0.01)
         if timeout is None:
             ready = super().select(5)
             if not ready:
                 raise RuntimeError("nothing will ever wake this loop: a test waits for what cannot come")
             return ready
-        loop.jump(timeout)
+        self.loop.jump(timeout)
         return super().select(0)
 
 

@@ -21,6 +21,10 @@ _SENT_AGAIN = 20
 """Allowed additional calls in two polls: those that hanging calls interrupted, and that are sent again."""
 _FOLLOWS = frozenset({"not_ready", "throttled"})
 """Reasons for which a collector may fail although it does not call the operation."""
+_READ = (
+    "read fields by json_fields.py and providers/values.py, which answer None for what is unreadable and for times "
+    "that are not set. Never `or 0`, never .get(key, 0)"
+)
 SILENCE = (
     "name what a request sends to prove who asks in SignedRequest.secrets, hold secrets as config.Secret, and never "
     "put them into messages"
@@ -50,10 +54,8 @@ class FaultChecks(ProviderCase):
                 usual = sum(arrival.operation == operation for arrival in self.good.steady)
                 if calls > _MOST_ATTEMPTS * usual + _SENT_AGAIN:
                     complaints.append(f"called {calls} times in two polls, not {usual}: the transport retries")
-                complain(
-                    [f"{operation}, {kind}: {text}" for text in complaints],
-                    f"{kind.meaning}: let the error leave its part. Never catch to publish less, nor to try again",
-                )
+                advice = f"{kind.meaning}: let the error leave its part. Never catch to publish less, nor to try again"
+                complain(complaints, advice, f"{operation}, {kind}")
                 start = self._recovered(stage, before, operation, kind)
             self._end(stage, kind)
 
@@ -71,11 +73,7 @@ class FaultChecks(ProviderCase):
                 if kind.keeps_jobs:
                     listed = {labels["job_id"] for labels, _ in during.of("trainfleet_job_info")}
                     complaints += [f"job {job_id} is lost with it" for job_id in self.good.truth.keys() - listed]
-                complain(
-                    [f"{operation}, {kind}: {text}" for text in complaints],
-                    f"{kind.meaning}: read fields by json_fields.py and providers/values.py, which answer None for "
-                    "what is unreadable and for times that are not set. Never `or 0`, never .get(key, 0)",
-                )
+                complain(complaints, f"{kind.meaning}: {_READ}", f"{operation}, {kind}")
                 # Values that depend on the states of jobs return one poll after the states.
                 stage.polls(1)
                 self._recovered(stage, before, operation, kind)
@@ -116,18 +114,16 @@ class FaultChecks(ProviderCase):
     def _recovered(self, stage: Stage, before: Page, operation: str, kind: FaultKind) -> Page:
         """Return a page of good polls, which must be as before."""
         after = stage.page(self.recovery_polls)
-        complain(
-            [f"after {operation}, {kind}: {text}" for text in unlike(after, before)],
-            "keep nothing of a failed poll; say so in `recovery_polls` where waiting is meant",
-        )
+        advice = "keep nothing of a failed poll; say so in `recovery_polls` where waiting is meant"
+        complain(unlike(after, before), advice, f"after {operation}, {kind}")
         return after
 
     def _end(self, stage: Stage, kind: FaultKind) -> None:
         """Complain of forbidden effects during the fault."""
-        complaints = stage.read_everything().raised
+        complaints = stage.read_everything().complaints
         complaints += [line[:600] for line in stage.logs[LOG].getvalue().splitlines() if "internal error" in line]
-        complain([f"{kind}: {text}" for text in complaints], "read answers by json_fields.py; raise BadAnswer")
-        complain([f"{kind}: {text}" for text in stage.leaks(self.secrets)], SILENCE)
+        complain(complaints, "read answers by json_fields.py; raise BadAnswer", str(kind))
+        complain(stage.leaks(self.secrets), SILENCE, str(kind))
         complain(["no answer could be spoilt"] * (not stage.gateway.spoilt), "see that the pretend cloud answers JSON")
 
 

@@ -107,10 +107,8 @@ class Page:
     def of(self, family: str, **labels: str) -> Iterator[tuple[dict[str, str], float]]:
         """Return the samples of one family that have these labels."""
         for (name, pairs), value in (self.own if family.startswith(_OWN) else self.shown).items():
-            if name == family:
-                found = dict(pairs)
-                if labels.items() <= found.items():
-                    yield found, value
+            if name == family and labels.items() <= (found := dict(pairs)).items():
+                yield found, value
 
     def total(self, family: str, **labels: str) -> float:
         """Return the sum of these samples."""
@@ -124,16 +122,9 @@ class Page:
     @property
     def complaints(self) -> list[str]:
         """Return in words the collectors whose last poll failed, and those that raised an unexpected exception."""
-        return [f"{name} fails" for name in self.failing] + self.raised
-
-    @property
-    def raised(self) -> list[str]:
-        """Return in words the collectors that raised an unexpected exception."""
-        return [
-            f"{labels['collector']} raised an exception that is none of errors.py"
-            for labels, value in self.of(ERRORS, reason="internal")
-            if value
-        ]
+        raised = [labels["collector"] for labels, value in self.of(ERRORS, reason="internal") if value]
+        failed = [f"{name} fails" for name in self.failing]
+        return failed + [f"{name} raised an exception that is none of errors.py" for name in raised]
 
     def states_of(self, job_id: str) -> list[str]:
         """Return the statuses that the page shows for a job: one on a correct page."""

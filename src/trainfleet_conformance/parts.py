@@ -12,9 +12,8 @@ from starlette.responses import Response
 from trainfleet_conformance.answers import has_total, holds, lists, only, refusing, spoiling_lists
 from trainfleet_conformance.case import ProviderCase, complain
 from trainfleet_conformance.contract import ENDED, miscounted, not_shown_as
-from trainfleet_conformance.gateway import Arrival, Spoil
 from trainfleet_conformance.page import COUNTS, ERRORS, Key, gone, missing, shown, words, wrong
-from trainfleet_conformance.stage import KEPT_POLLS
+from trainfleet_conformance.stage import KEPT_POLLS, Arrival, Spoil
 from trainfleet_exporter.model import FINISHED, Status
 
 _COMPLETE = "publish a list when it is whole, and only then: read_whole_list raises BadAnswer where it is not"
@@ -42,7 +41,7 @@ class PartChecks(ProviderCase):
                 complaints = gone(now, before) + shown(wrong(now, before), now, "not as before")
                 if not now.failing and operation not in self.copes:
                     complaints.append("no collector says that it fails")
-                complain([f"{operation}, {what}: {text}" for text in complaints], _COMPLETE)
+                complain(complaints, _COMPLETE, f"{operation}, {what}")
                 stage.polls(self.recovery_polls + 1)
 
     def test_part_one_malformed_row_loses_itself_only(self) -> None:
@@ -55,10 +54,8 @@ class PartChecks(ProviderCase):
                 others = (key for key in missing(now, before) + wrong(now, before) if not _is_of(key, job_id))
                 complaints = [f"lost or changed with it: {words(key)}" for key in others if not key[0].endswith(COUNTS)]
                 complaints += [f"{text} for one row" for text in now.complaints]
-                complain(
-                    [f"with {odd!r} for the row of {job_id}: {text}" for text in complaints],
-                    "translate each row by itself, and count those that cannot be read: part.dropped('malformed')",
-                )
+                advice = "translate each row by itself, and count those that cannot be read: part.dropped('malformed')"
+                complain(complaints, advice, f"with {odd!r} for the row of {job_id}")
                 stage.polls(self.recovery_polls + 1)
 
     def test_part_what_vanished_goes(self) -> None:
@@ -152,9 +149,8 @@ def _refused(ended: Collection[str], live: Collection[str]) -> Spoil:
     refuse = refusing(400)
 
     def spoil(arrival: Arrival, answer: Response) -> Response | None:
-        if not any(holds(arrival.payload, one) for one in ended) or any(holds(arrival.payload, one) for one in live):
-            return None
-        return refuse(arrival, answer)
+        about = {job_id for job_id in (*ended, *live) if holds(arrival.payload, job_id)}
+        return refuse(arrival, answer) if about and about.isdisjoint(live) else None
 
     return spoil
 

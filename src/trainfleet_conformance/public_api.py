@@ -24,8 +24,7 @@ _MODULES = {
 }
 PUBLIC = tuple(f"trainfleet_exporter.{package}{name}" for package, names in _MODULES.items() for name in names)
 """The modules by name. The docstring of each says what it is for."""
-_CLIENTS = frozenset({"aiohttp", "httpcore", "httpx", "requests", "urllib3"})
-_CLIENT_MODULES = frozenset({"http.client", "urllib.request"})
+_CLIENTS = frozenset({"aiohttp", "httpcore", "httpx", "requests", "urllib3", "http.client", "urllib.request"})
 _OURS = frozenset({"trainfleet_conformance", "trainfleet_exporter", "trainfleet_simulator"})
 
 
@@ -58,4 +57,4 @@ def _imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 def _is_private(module: str) -> bool:
     top = module.partition(".")[0]
-    return top in _CLIENTS or module in _CLIENT_MODULES or (top in _OURS and module not in PUBLIC)
+    return not _CLIENTS.isdisjoint((top, module)) or (top in _OURS and module not in PUBLIC)

@@ -1,34 +1,45 @@
-"""The test setup of the kit: an exporter that polls a simulated cloud on loopback, and a scraper, in stepped time."""
+"""The test setup of the kit: an exporter that polls a simulated cloud on loopback, and a scraper, in stepped time.
+
+Between exporter and cloud, a gateway counts requests and changes responses. Each request of the transport has a mark.
+The gateway needs no paths. A request without a mark did not use the transport.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
 import io
+import json
 import logging
 import random
 import ssl
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from unittest import mock
 
 import httpx
 import yaml
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp
 
 from trainfleet_conformance.clock import stepped
-from trainfleet_conformance.gateway import Gateway, PretendCloud, Spoil, marking
 from trainfleet_conformance.page import Page, check_both
 from trainfleet_conformance.planted import Planted, authorizations, hits
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.process.logs import set_up_logs
 from trainfleet_exporter.providers.registry import Platform
+from trainfleet_exporter.transport import ApiClient, Call, Caller, SignedRequest
 from trainfleet_simulator.listener import Listener
 
 PROVIDER = "kit"
@@ -47,6 +58,89 @@ _TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 _OPENMETRICS = {"accept": "application/openmetrics-text;version=1.0.0", "accept-encoding": "gzip"}
 _PROOFS = 40
 """The number of requests whose tokens and signatures the kit searches for; all would take too long."""
+_MARK = "x-conformance-call"
+
+
+class PretendCloud(Protocol):
+    """A simulated cloud that follows the cloud's documentation. The kit serves it over loopback.
+
+    Its data are constant, so two pages can be compared. Its lists have several pages if the cloud has pages. It rejects
+    requests without valid credentials.
+    """
+
+    @property
+    def app(self) -> ASGIApp:
+        """The ASGI application of the cloud."""
+
+    def live_jobs(self) -> Mapping[str, str]:
+        """Return the ids of the live jobs, each with its state in the cloud's word."""
+
+    def forget(self, job_id: str) -> None:
+        """Delete a live job: lists leave it out, and a call with its id returns 404."""
+
+    def end(self, job_id: str, word: str) -> None:
+        """End a live job now (`time.time()`) in this state, in which it holds nothing. Report it like other ended jobs,
+        and change no other job."""
+
+
+@dataclass(slots=True)
+class Arrival:
+    """A request at the simulated cloud. `api` is empty if the transport did not send it, `collector` if no poll did."""
+
+    api: str
+    operation: str
+    collector: str
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+    payload: Any = field(default=None, repr=False)
+    """The decoded JSON of the true response; None if it is not JSON."""
+    at: float = field(default_factory=time.time)
+
+
+Spoil = Callable[[Arrival, Response], Response | None]
+"""Makes another response from the true one; None keeps it."""
+
+
+@contextmanager
+def marking() -> Iterator[None]:
+    """Mark every request that the transport sends inside this block with its API, operation and collector."""
+    attempt = ApiClient._attempt
+
+    def marked(client: Any, call: Call, into: Any, signed: SignedRequest, *rest: Any) -> Any:
+        caller: Caller = rest[-1]
+        mark = json.dumps((client._dialect.api, call.operation, caller.collector))
+        return attempt(client, call, into, replace(signed, headers={**signed.headers, _MARK: mark}), *rest)
+
+    with mock.patch.object(ApiClient, "_attempt", marked):
+        yield
+
+
+class Gateway(BaseHTTPMiddleware):
+    """Serves the simulated cloud (ASGI). `spoil` changes responses; `delay` is the seconds before each of them."""
+
+    def __init__(self, cloud: ASGIApp) -> None:
+        super().__init__(cloud)
+        self.spoil: Spoil | None = None
+        self.delay = 0.0
+        self.arrivals: list[Arrival] = []
+        self.spoilt = 0
+        """The number of changed responses."""
+
+    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        api, operation, collector = json.loads(request.headers.get(_MARK, '["", "", ""]'))
+        body = await request.body()
+        arrival = Arrival(api, operation, collector, str(request.url), dict(request.headers), body)
+        self.arrivals.append(arrival)
+        await asyncio.sleep(self.delay)
+        streamed: Any = await call_next(request)
+        content = b"".join([chunk async for chunk in streamed.body_iterator])
+        answer = Response(content, streamed.status_code, dict(streamed.headers))
+        with suppress(ValueError):
+            arrival.payload = json.loads(content)
+        spoilt = None if self.spoil is None else self.spoil(arrival, answer)
+        self.spoilt += spoilt is not None
+        return spoilt or answer
 
 
 class Stage:
@@ -66,7 +160,7 @@ class Stage:
         """Start cloud and exporter. `make` makes the provider's config for a URL of the cloud. Reloads change it."""
         self.listener = Listener(self.gateway)
         load = partial(_load, folder / "config.yaml", platform, make(self.listener.url))
-        self.daemon = Daemon(load(_LIMITS), {platform.name: platform}, _WEB, load=lambda: load(RELOADED))
+        self.daemon = Daemon(load({}), {platform.name: platform}, _WEB, load=lambda: load(RELOADED))
         await self.daemon.start()
 
     async def stop(self) -> int:
@@ -142,7 +236,8 @@ def staged(
 
 def _load(path: Path, platform: Platform, provider: Mapping[str, Any], limits: Mapping[str, int]) -> Config:
     """Write the config file of one provider, and load it as the exporter does."""
-    mine = {"name": PROVIDER, "platform": platform.name, **provider, "limits": {**provider.get("limits", {}), **limits}}
+    limits = {**_LIMITS, **provider.get("limits", {}), **limits}
+    mine = {"name": PROVIDER, "platform": platform.name, **provider, "limits": limits}
     text = yaml.safe_dump({"global": _GLOBAL, "providers": [mine]}, allow_unicode=True, width=10_000)
     path.write_text(text.replace("$", "$$"), encoding="utf-8")
     return load_config(path, environ={}, platforms={platform.name: platform.config})

@@ -1,4 +1,4 @@
-"""Mistakes made on purpose in the example's source, and the check of the kit that must notice each."""
+"""Mistakes made on purpose in the example, and the check of the kit that must notice each."""
 
 from __future__ import annotations
 
@@ -356,6 +356,14 @@ MISTAKES = (
         "",
         "test_platform_names_the_missing_permission",
         "ListPools is refused with 403, and diagnose names",
+    ),
+    Mistake(
+        "the simulated cloud has no jobs",
+        "../../tests/test_conformance.py",
+        "PretendLantern(jobs=jobs,",
+        "PretendLantern(jobs=0,",
+        "test_part_what_vanished_goes",
+        "live_jobs() is empty",
     ),
     Mistake(
         "the provider imports a private module",
