@@ -7,7 +7,6 @@ applied here to the results, as Prometheus does. A test compares it with `promto
 from __future__ import annotations
 
 import json
-import re
 import urllib.parse
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,12 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from deploy.generator import rules
-from deploy.generator.rules_model import Alert, Record, filled
+from deploy.generator.rules_model import Alert, Record, filled, seconds
 from tests.deploy.history_server import create_blocks, prometheus_on
 
 STEP = 60
-_NAME = re.compile(r"\b[a-z_]+:trainfleet_[a-z_]+:[a-z0-9_]+\b")
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _TIMEOUT = 600.0
 
 
@@ -43,15 +40,15 @@ def needed(alerts: Iterable[Alert]) -> list[list[tuple[Record, int]]]:
     known = {record.name: record for record in rules.records()}
     steps = {rule.name: seconds(group.interval) or STEP for group in rules.RECORDING for rule in group.rules}
     wanted: dict[str, Record] = {}
-    waiting = [name for alert in alerts for name in _NAME.findall(alert.expr)]
+    waiting = [name for alert in alerts for name in rules.RECORD.findall(alert.expr)]
     while waiting:
         name = waiting.pop()
         if name in known and name not in wanted:
             wanted[name] = known[name]
-            waiting += _NAME.findall(known[name].expr)
+            waiting += rules.RECORD.findall(known[name].expr)
     turns: list[list[tuple[Record, int]]] = []
     while wanted:
-        ready = [record for record in wanted.values() if wanted.keys().isdisjoint(_NAME.findall(record.expr))]
+        ready = [record for record in wanted.values() if wanted.keys().isdisjoint(rules.RECORD.findall(record.expr))]
         turns.append([(record, steps[record.name]) for record in ready])
         for record in ready:
             del wanted[record.name]
@@ -108,11 +105,6 @@ def fired(name: str, labels: Mapping[str, str], times: Sequence[int], wait: int,
         begin = number + 1
     if firing is not None:
         yield firing
-
-
-def seconds(duration: str) -> int:
-    """Parse a duration of Prometheus into seconds; 0 for none."""
-    return sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)([smhd])", duration))
 
 
 def _store(samples: Path, blocks: Path) -> None:

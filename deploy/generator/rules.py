@@ -14,7 +14,7 @@ from deploy.generator.rules_alerts_exporter import EXPORTER_ALERTS
 from deploy.generator.rules_alerts_jobs import JOB_ALERTS
 from deploy.generator.rules_alerts_pools import POOL_ALERTS
 from deploy.generator.rules_goodput import GOODPUT
-from deploy.generator.rules_model import INTERVAL, Alert, Group, Record
+from deploy.generator.rules_model import INTERVAL, Alert, Group, Record, seconds
 from deploy.generator.rules_pools import ENDINGS, POOLS, QUEUES
 from deploy.generator.rules_readings import READINGS
 from deploy.generator.rules_signals import BASELINES, SIGNAL_RECORDS, STRAGGLERS
@@ -22,13 +22,19 @@ from deploy.generator.rules_yaml import Tuning, helm_yaml, prometheus_yaml
 
 RECORDING = (ACCELERATORS, READINGS, SIGNAL_RECORDS, BASELINES, STRAGGLERS, QUEUES, POOLS, ENDINGS, GOODPUT)
 ALERTING = (EXPORTER_ALERTS, JOB_ALERTS, POOL_ALERTS)
-_RECORD = re.compile(r"\b[a-z_]+:trainfleet_[a-z_]+:[a-z0-9_]+\b")
+RECORD = re.compile(r"\b[a-z_]+:trainfleet_[a-z_]+:[a-z0-9_]+\b")
 THRESHOLDS = DEPLOY / "prometheus" / "thresholds.yaml"
 
 
 def shipped() -> Tuning:
-    """Read deploy/prometheus/thresholds.yaml."""
-    return Tuning(**yaml.safe_load(THRESHOLDS.read_text(encoding="utf-8")))
+    """Read deploy/prometheus/thresholds.yaml. Raises ValueError if one old reading could make a job idle."""
+    tuning = Tuning(**yaml.safe_load(THRESHOLDS.read_text(encoding="utf-8")))
+    oldest = tuning.thresholds["reading_oldest_seconds"]
+    for each in (tuning.thresholds, *(override["thresholds"] for override in tuning.overrides)):
+        wait = each.get("idle_for", "1d")
+        if seconds(str(wait)) <= float(oldest):
+            raise ValueError(f"{THRESHOLDS}: idle_for: found {wait}; allowed: over {oldest} s, the oldest reading")
+    return tuning
 
 
 def records() -> Sequence[Record]:
@@ -37,7 +43,6 @@ def records() -> Sequence[Record]:
 
 
 def alerts() -> Sequence[Alert]:
-    """Return all alerting rules."""
     return [rule for group in ALERTING for rule in group.rules if isinstance(rule, Alert)]
 
 
@@ -54,8 +59,7 @@ def depth() -> int:
     expressions = {record.name: record.expr for record in records()}
 
     def of(name: str) -> int:
-        below = (other for other in _RECORD.findall(expressions.get(name, "")))
-        return 1 + max(map(of, below), default=0)
+        return 1 + max(map(of, RECORD.findall(expressions.get(name, ""))), default=0)
 
     return max(map(of, expressions))
 

@@ -19,6 +19,7 @@ Severity = Literal["critical", "warning", "info"]
 Number = int | float
 
 _OF_JOBS = re.compile("Trainfleet(Job|Pod|Pool|Node)")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _PLACE = re.compile(r"<([a-z][a-z_]*)>")
 
 
@@ -156,6 +157,11 @@ JOB_OWNERS = "workspace_id, pool_id, user_id, user_name"
 POOL = "provider, pool_id"
 
 _BOARDS = {JOB: ("job", "job_id", "job_id"), POOL: ("pools", "pool", "pool_id")}
+
+
+def seconds(duration: str) -> int:
+    """Parse a duration of Prometheus into seconds; 0 for none."""
+    return sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)([smhd])", duration))
 
 
 def indented(text: str) -> str:

@@ -19,7 +19,6 @@ _OWN = ("trainfleet_exporter_", "trainfleet_provider_up")
 
 
 def records() -> str:
-    """Return the table of records."""
     rows: defaultdict[str, list[str]] = defaultdict(list)
     for record in rules.records():
         rows[record.meaning].append(code(record.name))
@@ -28,7 +27,6 @@ def records() -> str:
 
 
 def alerts() -> str:
-    """Return the table of alerts."""
     return table(("alert", "severity", "for"), map(_row, rules.alerts()))
 
 

@@ -224,3 +224,11 @@ def test_first_override_that_fits_a_job_sets_its_thresholds(tmp_path: Path) -> N
     assert "SUCCESS" in _promtool("test", "rules", tmp_path / "test.yaml")
     with pytest.raises(ValueError, match="unknown threshold 'stale_for'; allowed: bridge"):
         rules.render(Tuning(thresholds, overrides=[{"provider": "p", "thresholds": {"stale_for": "1h"}}]))
+
+
+def test_an_idle_job_needs_more_than_the_oldest_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "thresholds.yaml"
+    file.write_text(rules.THRESHOLDS.read_text(encoding="utf-8").replace("idle_for: 20m", "idle_for: 15m"))
+    monkeypatch.setattr(rules, "THRESHOLDS", file)
+    with pytest.raises(ValueError, match="idle_for: found 15m; allowed: over 900 s"):
+        rules.shipped()
