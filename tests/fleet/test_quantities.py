@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainfleet_exporter.families.usage import MEASURES, Quantity
-from trainfleet_exporter.fleet.quantities import UNITS, convert, convert_each
+from trainfleet_exporter.fleet.quantities import UNITS, convert_each
 from trainfleet_exporter.fleet.usage import NewestReadings, Subjects
 
 
 @given(st.floats() | st.floats(0, 300), st.sampled_from(sorted(UNITS)), st.data())
 def test_a_converted_value_is_finite_and_in_range(raw: float, quantity: Quantity, data: st.DataObject) -> None:
     unit = data.draw(st.sampled_from(sorted(UNITS[quantity])))
-    value = convert(raw, UNITS[quantity][unit], quantity)
+    (value,) = convert_each([raw], UNITS[quantity][unit], quantity)
     assert value is None or (math.isfinite(value) and value >= (-50 if quantity == "celsius" else 0))
     if value is not None and quantity == "bounded_ratio":
         assert value <= 1
@@ -31,7 +31,7 @@ def test_health_that_cannot_be_true_has_no_value(
 ) -> None:
     (factor,) = UNITS[quantity].values()
     assert convert_each((*shown, *dropped), factor, quantity) == [*shown, *[None] * len(dropped)]
-    assert [convert(value, factor, quantity) for value in (math.nan, math.inf, -math.inf)] == [None] * 3
+    assert convert_each((math.nan, math.inf, -math.inf), factor, quantity) == [None] * 3
 
 
 def test_a_whole_is_as_old_as_its_values() -> None:

@@ -220,7 +220,6 @@ class _Known:
     elapsed: Elapsed = field(default_factory=lambda: Elapsed(()))
     held: Elapsed = field(default_factory=lambda: Elapsed(()))
     """As `elapsed`, with all time in the phase `queued` in which it held nothing."""
-    start: Start | None = None
     seen_until: float | None = None
     """When the job was last seen in the phase that lasts."""
     faults: dict[tuple[float, str], JobFault] | None = None
@@ -333,11 +332,11 @@ class JobHistories:
         if not known.is_new:
             return
         known.is_new, spent = False, known.spent
-        known.elapsed, known.start = elapsed(spent), first_start(known.intervals or ())
+        known.elapsed, start = elapsed(spent), first_start(known.intervals or ())
         known.held = known.elapsed if all(found.holds for found in spent) else elapsed(while_held(spent))
         self._count_faults(job, known)
-        if known.start is not None and known.start.at > since:
-            self._observe(job, known, known.start)
+        if start is not None and start.at > since:
+            self._observe(job, known, start)
 
     def note_detail(self, job_id: str, records: Records) -> None:
         """Take over what the detail of a job says."""

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.families.usage import SHOWN_AS, Family, Level
 from trainfleet_exporter.fleet.histories import Interval, elapsed
-from trainfleet_exporter.fleet.quantities import convert, total
+from trainfleet_exporter.fleet.quantities import convert_each, total
 from trainfleet_exporter.fleet.usage import KEY_LENGTHS, SILENCE, Key, Reading, SourceMetric
 from trainfleet_exporter.model import FINISHED, Accelerator, Job, Status, UsageSource
 from trainfleet_exporter.providers.past import MINUTE, Life, Past, PastCall, Range, Spell, Track
@@ -170,16 +170,14 @@ class PastReadings:
     def tracks(self, targets: Mapping[Family, float]) -> Iterator[Track]:
         """Yield the series of each family. `targets` as in SourceMetric."""
         for number, (family, factor) in enumerate(targets.items()):
-            converted: dict[Key, Values] = {}
+            shown: dict[Key, Values] = {}
             for key, raws in self._found.items():
-                values = {
-                    time: None if raw is None else convert(raw, factor, family.quantity) for time, raw in raws.items()
-                }
-                converted[key] = values
+                values = convert_each(raws.values(), factor, family.quantity)
+                shown[key] = dict(zip(raws, values, strict=True))
                 if number == 0:
-                    unusable = sum(value is None for value in values.values())
-                    self.dropped["out_of_range"] += unusable - sum(raw is None for raw in raws.values())
-            shown = converted if family.level == self._level else self._wholes(converted, family)
+                    self.dropped["out_of_range"] += values.count(None) - [*raws.values()].count(None)
+            if family.level != self._level:
+                shown = self._wholes(shown, family)
             for key, dated in shown.items():
                 yield from _track(SHOWN_AS[family.level], family.path, key, dated, accelerator=self._accelerator)
 
@@ -191,7 +189,7 @@ class PastReadings:
         for owner, times in moments.items():
             yield from _track(UsageSource, "source", (owner,), dict.fromkeys(times, 1.0), source=source)
 
-    def _wholes(self, parts: Mapping[Key, Values], family: Family) -> Mapping[Key, Values]:
+    def _wholes(self, parts: Mapping[Key, Values], family: Family) -> dict[Key, Values]:
         groups: defaultdict[Key, list[Values]] = defaultdict(list)
         for key, values in parts.items():
             groups[key[: KEY_LENGTHS[family.level]]].append(values)

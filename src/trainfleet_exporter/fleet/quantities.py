@@ -59,11 +59,6 @@ def believable_ratio(ratio: float, *, bounded: bool) -> float | None:
     return None if bounded and ratio > 1 else ratio
 
 
-def convert(raw: float, factor: float, quantity: Quantity) -> float | None:
-    """A reading in base units, or None if it cannot be true."""
-    return convert_each([raw], factor, quantity)[0]
-
-
 def convert_each(raws: Iterable[float | None], factor: float, quantity: Quantity) -> list[float | None]:
     """Readings in base units, each None if it is missing or cannot be true."""
     values = [math.nan if raw is None else raw * factor for raw in raws]

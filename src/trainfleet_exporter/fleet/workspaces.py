@@ -160,7 +160,8 @@ class Workspaces:
         async def live(part: Part) -> None:
             if clock() > until:
                 raise DeadlineExceeded("not read before the poll's deadline")
-            read = WorkspaceRead(part, self._tracker(part.key), self.clock.now())
+            tracker = JobTracker(part.key, self.clock, retention=self._retention)
+            read = WorkspaceRead(part, self._trackers.setdefault(part.key, tracker), self.clock.now())
             await read_live(read)
             read.now, read.pending = self.clock.now(), read.tracker.missing(read.found)
             await self._publish(read, details, pending=read.pending)
@@ -212,11 +213,6 @@ class Workspaces:
     def is_known(self, job_id: str) -> bool:
         """Return whether a workspace has this job, live or just ended, also if the config leaves it out."""
         return any(job_id in each.live or job_id in each.ended for each in self._trackers.values() if not each.expired)
-
-    def _tracker(self, workspace_id: str) -> JobTracker:
-        if workspace_id not in self._trackers:
-            self._trackers[workspace_id] = JobTracker(workspace_id, self.clock, retention=self._retention)
-        return self._trackers[workspace_id]
 
     async def _publish(
         self, read: WorkspaceRead, details: Callable[[Job], Iterable[object]], *, pending: Sequence[str] = ()
