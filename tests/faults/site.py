@@ -49,7 +49,6 @@ APIS = (
 
 _SMALL_PAGES = {
     "alibaba_pai.api.PAGE_SIZE": 2,
-    "alibaba_pai.usage._CATALOGUE_PAGE": 5,
     "alibaba_pai.usage.POINTS": 20,
     "aws_sagemaker.api.PAGE_SIZE": 2,
     "huawei_modelarts.jobs.JOBS_PAGE": 2,

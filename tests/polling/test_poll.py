@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -72,25 +71,6 @@ async def test_dropped_readings_are_counted_and_logged(caplog: pytest.LogCapture
     await polled.poll(drop_one)
     assert own("dropped_readings_total", reason="stale") == 2
     assert lines_of(caplog.records) == ["dropped unusable readings provider=p collector=jobs malformed=5"]
-
-
-async def test_losses_of_an_earlier_poll_are_not_counted_again(caplog: pytest.LogCaptureFixture) -> None:
-    async def still(part: Part) -> None:
-        part.still_lost({"malformed": 2})
-
-    async def nothing(part: Part) -> None:
-        return None
-
-    with caplog.at_level(logging.INFO, "trainfleet_exporter"):
-        polled = Polled()
-        for _ in range(3):
-            await polled.part(still)
-        assert not polled.rig.own("dropped_readings_total", reason="malformed")
-        await polled.part(nothing)
-    assert lines_of(caplog.records, logging.INFO) == [
-        "dropped unusable readings provider=p collector=jobs malformed=2",
-        "no more unusable readings provider=p collector=jobs",
-    ]
 
 
 async def test_a_failure_of_what_is_not_wanted_any_more_is_none() -> None:

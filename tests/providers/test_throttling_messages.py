@@ -53,12 +53,3 @@ def test_a_wait_hint_is_milliseconds() -> None:
     error = _pai(400, "Throttling.User", "slow down", x_acs_retry_after="1234")
     assert isinstance(error, Throttled)
     assert (error.retry_after, error.pace) == (1.234, None)
-
-
-@pytest.mark.parametrize(
-    ("status", "code"), [(400, "Throttling.User"), (429, ""), (403, "Forbidden"), (500, "Unknown")]
-)
-def test_spent_monthly_quota_pauses_an_hour_under_any_code(status: int, code: str) -> None:
-    error = _pai(status, code, "The request was denied: User API quota limit.", x_acs_retry_after="5")
-    assert isinstance(error, Throttled)
-    assert error.retry_after == 3600

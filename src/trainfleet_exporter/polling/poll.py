@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 
 from trainfleet_exporter.errors import CloudError, DeadlineExceeded, TrainfleetError
@@ -52,9 +52,9 @@ class Failures:
         self._noted = set()
         self._lost.clear()
 
-    def lose(self, reason: str, count: int, *, again: bool = False) -> None:
-        """Count dropped readings, unless an earlier poll has. The log says when invalid ones begin and end."""
-        if count and not again:
+    def lose(self, reason: str, count: int) -> None:
+        """Count dropped readings. The log says when invalid ones begin and end."""
+        if count:
             self._telemetry.dropped(self.state, reason, count)
         if count and reason in _UNUSABLE:
             self._lost[reason] += count
@@ -144,12 +144,6 @@ class _Reporting:
     def dropped(self, reason: str, count: int = 1) -> None:
         """Count dropped readings, by one of telemetry.DROP_REASONS."""
         self._failures.lose(reason, count)
-
-    def still_lost(self, losses: Mapping[str, int]) -> None:
-        """Keep the readings that an earlier poll dropped, by reason, as still dropped: this poll did not read that list
-        again. They are not counted again."""
-        for reason, count in losses.items():
-            self._failures.lose(reason, count, again=True)
 
 
 class Part(_Reporting):

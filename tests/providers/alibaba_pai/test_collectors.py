@@ -102,29 +102,6 @@ async def test_missing_right_to_list_machine_types_loses_only_them(fleet_of: Fle
         assert len(cloud.called("ListEcsSpecs")) == 1  # not at every poll
 
 
-async def test_unusable_rare_readings_are_logged_once(fleet_of: FleetOf) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job("a", ResourceId="", JobSpecs=[{"Type": "Worker", "PodCount": 1, "EcsSpec": "ecs.gn6"}])]
-    cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": "twelve"}, {"no": "name"}]
-    async with fleet_of(cloud) as fleet:
-
-        def logged(words: str) -> int:
-            return sum(words in line for line in fleet.log)
-
-        for _ in range(3):
-            assert await fleet.exporter.poll_once()
-        assert fleet.own("dropped_readings_total", collector="jobs", reason="malformed") == 2  # of one table
-        await asyncio.sleep(601)
-        cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": "twelve"}]
-        assert await fleet.exporter.poll_once()
-        assert fleet.own("dropped_readings_total", collector="jobs", reason="malformed") == 3
-        assert (logged("dropped unusable"), logged("malformed=2"), logged("no more unusable")) == (1, 1, 0)
-        await asyncio.sleep(601)
-        cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": 12}]
-        assert await fleet.exporter.poll_once()
-        assert (logged("dropped unusable"), logged("no more unusable")) == (1, 1)
-
-
 def test_each_operation_names_the_right_that_it_needs() -> None:
     assert Cloud().operations.keys() <= PLATFORM.permissions.keys()
     assert PLATFORM.free_calls == {"cloudmonitor": 1_000_000}

@@ -9,11 +9,9 @@ https://www.alibabacloud.com/help/en/sdk/product-overview/v3-request-structure-a
 
 from __future__ import annotations
 
-import asyncio
 import re
 import uuid
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
@@ -24,7 +22,6 @@ from msgspec import Struct, defstruct, field
 from trainfleet_exporter.config import ProviderConfig
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, RequestRefused, Throttled
 from trainfleet_exporter.fleet.lists import Listing, Page, read_whole_list
-from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers import values
 from trainfleet_exporter.providers.canonical import canonical_query, canonical_request, hmac_sha256, sha256
 from trainfleet_exporter.providers.judging import ServerClock, SignedDialect, error_of, kind_of
@@ -32,11 +29,11 @@ from trainfleet_exporter.providers.key_search import KeyHttp
 from trainfleet_exporter.providers.keys import Credential, Keys
 from trainfleet_exporter.providers.registry import BuildContext, open_transport
 from trainfleet_exporter.transport import Call, HttpAnswer, SignedRequest
-from trainfleet_exporter.transport.json_fields import counting_unusable, flag, iso_time, printable, text, whole
+from trainfleet_exporter.transport.json_fields import flag, iso_time, printable, text, whole
 
 T = TypeVar("T")
-_AGAIN, _MAY_TAKE = 600.0, 10.0
-"""Seconds until a kept list is read again after trouble, and for which it may delay a poll."""
+AGAIN, MAY_TAKE = 600.0, 10.0
+"""Seconds until a list that rarely changes is read again after trouble, and for which it may delay a poll."""
 VERSIONS = {
     "dlc": "2020-12-03",
     "paistudio": "2022-01-12",
@@ -89,39 +86,6 @@ class ListOf(Generic[T]):
         self.pages: type[Any] = rows
 
 
-class KeptList(Generic[T]):
-    """A list that rarely changes: it is read again after `kept` seconds, or soon if it was empty or not all readable.
-
-    `what` names it in errors. `needed`: nothing can be done without it, so that failures are raised until it is known.
-    """
-
-    def __init__(self, what: str, kept: float, *, needed: bool) -> None:
-        self.what, self.rows = what, dict[str, T]()
-        self.lost = Counter[str]()
-        """By reason, what of it cannot be used."""
-        self._kept, self._needed, self._due = kept, needed, float("-inf")
-
-    async def refresh(self, part: Part, read: Callable[[float], Awaitable[Listing[T]]]) -> bool:
-        """Return whether it has been read now. An empty answer replaces no rows. `read` takes a deadline."""
-        now = asyncio.get_running_loop().time()
-        try:
-            if now >= self._due:
-                with counting_unusable() as lost:
-                    listing = await read(min(part.deadline, now + _MAY_TAKE))
-                part.dropped("malformed", listing.malformed)
-                self.lost = lost + Counter(malformed=listing.malformed)
-                self._due = now + (self._kept if listing.rows and not self.lost else _AGAIN)
-                self.rows = listing.rows or self.rows
-                return True
-        except CloudError as error:
-            if self._needed and not self.rows:
-                raise
-            self._due = now + _AGAIN
-            part.lacks(self.what, error)
-        part.still_lost(self.lost)
-        return False
-
-
 class Api:
     """The clients of one account and region. Every call raises CloudError, and ends by its deadline (loop time)."""
 
@@ -154,12 +118,12 @@ class Api:
 
         return await read_whole_list(read_page, id_of=of.id_of, operation=of.operation)
 
-    async def count(self, api: str, operation: str, path: str, query: Mapping[str, str], *, deadline: float) -> int:
+    async def count(self, of: ListOf[Any], path: str, query: Mapping[str, str], *, deadline: float) -> int:
         """The TotalCount of a list: one call however long it is."""
         asked = {**query, "PageNumber": "1", "PageSize": "1"}
-        total = values.whole((await self.get(api, operation, path, Total, query=asked, deadline=deadline)).total_count)
-        if total is None:
-            raise BadAnswer("the answer has no TotalCount", operation=operation)
+        page = await self.get(of.api, of.operation, path, Total, query=asked, deadline=deadline)
+        if (total := values.whole(page.total_count)) is None:
+            raise BadAnswer("the answer has no TotalCount", operation=of.operation)
         return total
 
     async def aclose(self) -> None:
@@ -221,9 +185,6 @@ _CODES: Sequence[tuple[tuple[str, ...], type[CloudError]]] = (
 _GOOD_CODES = frozenset({"", "200", "OK", "Success"})
 """Codes of good responses of CloudMonitor, next to HTTP 200."""
 _SERVICE_CODES = ("Internal", "ServiceUnavailable")
-_SPENT = "user api quota limit"
-"""CloudMonitor's text if the free calls of the month are spent. A pause of seconds does not help."""
-_SPENT_PAUSE = 3600.0
 
 
 class PaiDialect(SignedDialect):
@@ -260,8 +221,6 @@ def judge(answer: HttpAnswer) -> CloudError | None:
         "request_id": printable(text(payload, "RequestId") or text(payload, "requestId"), 64),
         "retry_after": retry_after(answer.headers),
     }
-    if _SPENT in message.lower():  # under which code is not known
-        return Throttled(message, **facts | {"retry_after": _SPENT_PAUSE})
     by_code = (kind for codes, kind in _CODES if code.startswith(codes))
     kind = Throttled if status == 429 else next(by_code, None) or kind_of(status)
     if kind is None:

@@ -38,7 +38,7 @@ from trainfleet_exporter.model import (
 )
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
 from trainfleet_exporter.providers.alibaba_pai import history
-from trainfleet_exporter.providers.alibaba_pai.api import Api, KeptList, ListOf, Row, segment
+from trainfleet_exporter.providers.alibaba_pai.api import AGAIN, MAY_TAKE, Api, ListOf, Row, segment
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.values import amount, checked_code, gibibytes, number, quantity, utc_time, whole
 from trainfleet_exporter.transport import PAGE
@@ -384,6 +384,8 @@ def _pod(job_id: str, pod_id: str, item: PodRow) -> Pod:
 
 EVER = "2000-01-01T00:00:00Z"
 """A StartTime before every job. Without one, ListJobs sees only what was created in the last 7 days."""
+_SIZES_KEPT = 6 * 3600.0
+"""Seconds."""
 _LAST_HISTORIES = 20
 """Ended jobs of a workspace whose last history is read in one poll; the ledger has the others without it."""
 
@@ -410,7 +412,7 @@ async def list_workspaces(api: Api, *, deadline: float) -> Listing[WorkspaceRow]
     return await api.list_all(WORKSPACES, "/api/v1/workspaces", deadline=deadline)
 
 
-async def list_machines(api: Api, *, deadline: float) -> Listing[Size]:
+async def list_machines(api: Api, deadline: float) -> Listing[Size]:
     """DLC ListEcsSpecs: what each machine type has. SortBy is left out: the service refuses every documented value.
     So is ResourceType: spot jobs run on machine types of ECS and of Lingjun."""
     found = await api.list_all(ECS_SPECS, "/api/v1/ecsspecs", deadline=deadline)
@@ -423,8 +425,8 @@ class Jobs:
     def __init__(self, api: Api, config: AlibabaPaiConfig, fleet: Workspaces, quotas: Topic[Mapping[str, Any]]) -> None:
         self._api, self._config, self._fleet, self._quotas = api, config, fleet, quotas
         self.jobs_expired, self._count_turns = fleet.expired, FairQueue()
-        self._machines = KeptList[Size]("machine types", 6 * 3600.0, needed=False)
-        self._reading_sizes = asyncio.Lock()
+        self._sizes: Mapping[str, Size] = {}
+        self._sizes_due = float("-inf")
 
     @collector("workspaces")
     async def workspaces(self, poll: Poll) -> None:
@@ -489,7 +491,7 @@ class Jobs:
             await self._have_sizes(read.part)
         models = {quota_id: each.model for quota_id, each in self._quotas.value.items()}
         for row in rows:
-            each = job(row, workspace_id=read.part.key, models=models, sizes=self._machines.rows)
+            each = job(row, workspace_id=read.part.key, models=models, sizes=self._sizes)
             if each is not None:
                 found[each.job_id] = each, history.records_of(row.status_history)
         return found
@@ -517,8 +519,18 @@ class Jobs:
 
     async def _have_sizes(self, part: Part) -> None:
         """Read the machine types if they are due. Without them, jobs are shown without their requested resources."""
-        async with self._reading_sizes:
-            await self._machines.refresh(part, lambda deadline: list_machines(self._api, deadline=deadline))
+        now = asyncio.get_running_loop().time()
+        if now < self._sizes_due:
+            return
+        try:
+            listing = await list_machines(self._api, min(part.deadline, now + MAY_TAKE))
+        except CloudError as error:
+            self._sizes_due = now + AGAIN
+            part.lacks("machine types", error)
+            return
+        self._sizes_due = now + (_SIZES_KEPT if listing.rows and not listing.malformed else AGAIN)
+        part.dropped("malformed", listing.malformed)
+        self._sizes = listing.rows or self._sizes
 
     @collector("job_counts")
     async def job_counts(self, poll: Poll) -> None:
@@ -528,7 +540,7 @@ class Jobs:
             counts, since = [], iso_time(self._fleet.clock.now() - self._config.job_window)
             for word in TERMINAL:
                 query = {"WorkspaceId": part.key, "Status": word, "StartTime": since}
-                count = await self._api.count("dlc", "ListJobs", "/api/v1/jobs", query, deadline=part.deadline)
+                count = await self._api.count(JOBS, "/api/v1/jobs", query, deadline=part.deadline)
                 counts.append(JobCount(part.key, JOB_STATUS[word], word, count))
             await part.publish(counts)
 

@@ -78,7 +78,7 @@ class PaiPast(Past):
         if self._config.collectors.pools.enabled:
             rows = (await list_quotas(self._api, deadline=deadline)).rows
             self._quotas = {quota_id: quota(row) for quota_id, row in rows.items()}
-        self._sizes = (await jobs.list_machines(self._api, deadline=deadline)).rows
+        self._sizes = (await jobs.list_machines(self._api, deadline)).rows
         for space in self._spaces:
             space.choose((await usage.list_metrics(self._api, space.namespace, deadline)).rows)
 

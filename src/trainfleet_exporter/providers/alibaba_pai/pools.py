@@ -314,10 +314,9 @@ class Pools:
                 PoolWorkloads(part.key, kind, Status.QUEUED, ENQUEUED, found.by_type[kind])
                 for kind in dict.fromkeys((*quota.workload_types, *sorted(found.by_type)))
             ]
-            path = f"/api/v1/quotas/{segment(part.key)}/workloads"
             for kind in quota.workload_types:
                 query = {"WorkloadType": kind, "WorkloadStatuses": RUNNING}
-                count = await self._api.count("paistudio", "ListQuotaWorkloads", path, query, deadline=part.deadline)
+                count = await self._api.count(WORKLOADS, _path(part, "workloads"), query, deadline=part.deadline)
                 shown.append(PoolWorkloads(part.key, kind, Status.RUNNING, RUNNING, count))
             if found.accelerators is not None:
                 shown.append(PoolQueue(part.key, (Accelerators("gpu", "", found.accelerators),)))
@@ -333,8 +332,8 @@ class Pools:
         """A part for each quota. The number of training jobs does not matter for the cost."""
 
         async def read(part: Part, quota: Quota) -> None:
-            path = f"/api/v1/quotas/{segment(part.key)}/activeuserusages"
-            listing = await self._api.list_all(USERS, path, {"SelfOnly": "true"}, deadline=part.deadline)
+            path, query = _path(part, "activeuserusages"), {"SelfOnly": "true"}
+            listing = await self._api.list_all(USERS, path, query, deadline=part.deadline)
             part.dropped("malformed", listing.malformed)
             others: dict[str, Sequence[WorkloadRow]] | None = {}
             for kind in quota.workload_types:
@@ -369,10 +368,13 @@ class Pools:
         await self._turns[name].read_each(poll, quotas, read_one, at_once=self._fleet.at_once)
 
     async def _workloads(self, part: Part, query: Mapping[str, str]) -> Listing[WorkloadRow]:
-        path = f"/api/v1/quotas/{segment(part.key)}/workloads"
-        listing = await self._api.list_all(WORKLOADS, path, query, deadline=part.deadline)
+        listing = await self._api.list_all(WORKLOADS, _path(part, "workloads"), query, deadline=part.deadline)
         part.dropped("malformed", listing.malformed)
         return listing
+
+
+def _path(part: Part, what: str) -> str:
+    return f"/api/v1/quotas/{segment(part.key)}/{what}"
 
 
 async def list_quotas(api: Api, *, deadline: float) -> Listing[QuotaRow]:

@@ -51,7 +51,7 @@ from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
 from trainfleet_exporter.process.logs import fields
-from trainfleet_exporter.providers.alibaba_pai.api import Api, KeptList, ListOf, Row, Total, segment
+from trainfleet_exporter.providers.alibaba_pai.api import AGAIN, MAY_TAKE, Api, ListOf, Row, Total, segment
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.config import Usage as UsageConfig
 from trainfleet_exporter.providers.alibaba_pai.metrics import (
@@ -265,7 +265,8 @@ class Space:
 
     def __init__(self, namespace: str, families: Sequence[Family], choices: Mapping[str, Choice]) -> None:
         self.namespace = namespace
-        self.catalogue = KeptList[MetricMeta](f"catalogue of {namespace}", _DAY, needed=True)
+        self.catalogue = f"catalogue of {namespace}"
+        """The name of its part."""
         self.feeds: Mapping[str, Feed] = {}
         self.columns: dict[str, Sequence[Column]] = {}
         """By feed, what its last good answer showed."""
@@ -281,29 +282,32 @@ class Space:
         """Until when to ask by name; and until when that is known not to help (loop times)."""
         self._families, self._choices = families, choices
         self._unfed: Sequence[Unfed] = ()
+        self._due = float("-inf")
 
     async def learn(self, part: Part, api: Api) -> set[str]:
         """Read the catalogue if it is due. Return the feeds that show something else from now on."""
-        if not await self.catalogue.refresh(part, partial(list_metrics, api, self.namespace)):
+        now, before = asyncio.get_running_loop().time(), self.feeds
+        if now < self._due:
             return set()
-        before, unfed = self.feeds, self.choose(self.catalogue.rows)
-        part.dropped("malformed", unfed)
-        self.catalogue.lost["malformed"] += unfed
+        listing = await list_metrics(api, self.namespace, min(part.deadline, now + MAY_TAKE))
+        part.dropped("malformed", listing.malformed)
+        self._due = now + (_DAY if listing.rows and not listing.malformed else AGAIN)
+        self.choose(listing.rows)
         changed = {key for key, feed in before.items() if self.feeds.get(key) != feed}
         self.columns = {key: shown for key, shown in self.columns.items() if key not in changed}
         return changed
 
-    def choose(self, catalogue: Mapping[str, MetricMeta]) -> int:
-        """Choose the feeds. Return how many families have a metric that cannot feed them."""
+    def choose(self, catalogue: Mapping[str, MetricMeta]) -> None:
+        """Choose the feeds. An empty catalogue changes none."""
         if not catalogue:
             facts = fields(namespace=self.namespace)
             log.warning("CloudMonitor lists no metrics; check that its endpoint serves PAI", extra=facts)
+            return
         known = self._unfed
         self.feeds, self._unfed = feeds(catalogue, self._families, self._choices)
         for family, metric, cause in [each for each in self._unfed if each not in known]:
             facts = fields(reading=family, source="CloudMonitor", source_metric=printable(metric, 80), cause=cause)
             log.warning("cannot use a metric of the source", extra=facts)
-        return len(self._unfed)
 
 
 def spaces(config: AlibabaPaiConfig, deny: Sequence[str]) -> list[Space]:
@@ -366,9 +370,9 @@ class Usage:
         """Have the catalogues, and drop the parts that are gone, or that show something else from now on."""
         kept, changed = {_SOURCES}, set[str]()
         for space in self._spaces:
-            async with poll.part(space.catalogue.what) as part:
+            async with poll.part(space.catalogue) as part:
                 changed |= await space.learn(part, self._api)
-            kept |= space.feeds.keys() | (set() if space.catalogue.rows else {space.catalogue.what})
+            kept |= space.feeds.keys() or {space.catalogue}
         poll.keep_only(kept - changed)
 
     async def _serve_jobs(self, space: Space) -> None:

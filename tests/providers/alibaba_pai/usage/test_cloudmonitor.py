@@ -65,12 +65,11 @@ async def test_old_catalogue_is_used_until_a_newer_one_is_read(fleet_of: FleetOf
         await fleet.exporter.poll_once()
         cloud.answer = refuse
         await asyncio.sleep(DAY)
-        for polls in range(10):
+        for success in (0, 0, 1):
+            cloud.answer = fresh if success else refuse
             await fleet.runner("usage").tick()
             assert len(await fleet.lines("job_cpu_utilization_ratio")) == 2
-            assert fleet.own("collector_success", collector="usage") == 1
-            errors = fleet.own("collector_errors_total", collector="usage", reason="auth")
-            assert errors == (2 if polls < 5 else 4)  # for two namespaces, and again after ten minutes
+            assert fleet.own("collector_success", collector="usage") == success
             await asyncio.sleep(120)
 
 
@@ -221,7 +220,6 @@ async def test_unknown_unit_is_not_guessed_and_logged_once(fleet_of: FleetOf) ->
             row["Unit"] = "Count"
     async with fleet_of(cloud) as fleet:
         assert await fleet.exporter.poll_once()
-        assert fleet.own("dropped_readings_total", collector="usage", reason="malformed") == 1
         await asyncio.sleep(DAY)  # the catalogue is read again
         await fleet.runner("usage").tick()
         assert await fleet.lines("job_network_receive") == []

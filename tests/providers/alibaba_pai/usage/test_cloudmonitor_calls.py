@@ -140,21 +140,6 @@ async def test_empty_answer_for_long_running_jobs_is_retried_by_name(fleet_of: F
         assert len([line for line in fleet.log if "it returns no points without them" in line]) == 2 * helps  # a day
 
 
-async def test_spent_calls_leave_the_service_alone_for_an_hour(fleet_of: FleetOf) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job("a")]
-    cloud.catalogue = [CPU]
-    spent = httpx.Response(400, json={"Code": "Throttling.User", "Message": "Request denied: user api quota limit"})
-    cloud.answer = lambda name, _: spent if name == "DescribeMetricLast" else None
-    async with fleet_of(cloud) as fleet:
-        fleet.schedule.start()
-        await asyncio.sleep(3500)
-        assert asked(cloud) == {"JOB_CPU_UTIL": 1}
-        assert fleet.own("collector_success", collector="usage") == 0
-        await asyncio.sleep(240)
-        assert asked(cloud) == {"JOB_CPU_UTIL": 2}
-
-
 async def test_what_is_not_exposed_is_not_paid_for(fleet_of: FleetOf) -> None:
     cloud = monitored_world()
     deny = 'global: {metrics: {deny: ["trainfleet_device_*", trainfleet_pod_cpu_usage_cores, "trainfleet_*_memory_*"]}}'
