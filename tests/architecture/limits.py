@@ -52,13 +52,13 @@ _REST = ("__init__", "model", "errors", "registry", "testing", "py.typed", "clou
 EXPORTER_GOAL = 24_000
 # fmt: off
 ROWS = (
-    Row("Alibaba PAI", 5_125, 1.652, 3_016, 2_900, _cloud("alibaba_pai")),
+    Row("Alibaba PAI", 5_125, 1.652, 2_993, 2_900, _cloud("alibaba_pai")),
     Row("Huawei ModelArts", 5_411, 1.587, 3_551, 2_700, _cloud("huawei_modelarts")),
     Row("AWS SageMaker", 2_531, 1.644, 1_967, 1_250, _cloud("aws_sagemaker")),
     Row("engines of clouds", 5_903, 1.465, 3_128, 2_900,
         _in(_EXPORTER, "fleet", *(f"providers/{name}" for name in ("__init__", *_ENGINES)))),
     Row("transport", 2_505, 1.576, 1_916, 1_950, _in(_EXPORTER, "transport")),
-    Row("polling, page, families, telemetry", 3_661, 1.803, 2_893, 2_900,
+    Row("polling, page, families, telemetry", 3_661, 1.803, 2_887, 2_900,
         _in(_EXPORTER, "polling", "page", "families", "telemetry")),
     Row("config", 2_267, 1.471, 1_147, 1_150, _in(_EXPORTER, "config")),
     Row("web", 2_830, 1.449, 1_887, 1_900, _in(_EXPORTER, "web")),
@@ -73,7 +73,7 @@ ROWS = (
         _in(_EXPORTER, "web/status_page/page.html", "web/status_page/style")),
     Row("simulator", 10_781, 1.685, 6_998, 7_000, ("src/trainfleet_simulator",)),
     Row("conformance kit", 2_745, 1.517, 1_800, 1_800, ("src/trainfleet_conformance",)),
-    Row("tests", 71_458, 1.612, 37_914, 38_000, ("tests",)),
+    Row("tests", 71_458, 1.612, 37_844, 38_000, ("tests",)),
     Row("benchmarks, fuzz, generator", 12_296, 2.163, 7_986, 8_000, ("benchmarks", "fuzz", "deploy/generator")),
     Row("second generator of detection", 0, 0.000, 977, 1_000, ("benchmarks/detection_second",)),
     Row("examples, receiver", 859, 1.742, 811, 859, ("examples", "deploy/__init__", "deploy/compose")),
