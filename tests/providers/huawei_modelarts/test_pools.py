@@ -41,8 +41,7 @@ def metric(name: str, *points: tuple[float, object], unit: str = "Percent") -> R
         {"timestamp": ms(at), "unit": unit, "statistics": [{"statistic": "average", "value": value}]}
         for at, value in points
     ]
-    dimensions = [{"name": "clusterId", "value": "c"}]
-    return {"metric": {"metricName": name, "namespace": "PAAS.AGGR", "dimensions": dimensions}, "dataPoints": rows}
+    return {"metric": {"metricName": name, "namespace": "PAAS.AGGR"}, "dataPoints": rows}
 
 
 def queued(job_id: str, position: object, **asked: object) -> Row:
@@ -67,8 +66,7 @@ async def test_usage_of_a_pool(fleet_of: FleetOf) -> None:
             metric("diskAvailableCapacity", (-60, 834379.2), unit="Megabytes"),
         ]
         assert await fleet.exporter.poll_once()
-        asked = cloud.called("/monitor")
-        assert asked == [{"time_range": "-1.-1.5", "statistics": "average", "period": "60"}]
+        assert cloud.called("/monitor") == [{"time_range": "-1.-1.5", "statistics": "average", "period": "60"}]
         assert await fleet.value('pool_cpu_utilization_ratio{pool_id="pool-1"}') == 0.5
         assert await fleet.value('pool_memory_utilization_ratio{pool_id="pool-1"}') == 0.3  # the newest that is one
         assert await fleet.lines("pool_accelerator_utilization") == [
@@ -224,8 +222,7 @@ async def test_queue_without_total_ends_at_a_partial_page(fleet_of: FleetOf, row
 
         cloud.answer = answer
         assert await fleet.exporter.poll_once()
-        queue = 'pool_queued_accelerators{pool_id="pool-1",accelerator="gpu"}'
-        assert await fleet.value(queue) == (rows or None)
+        assert await fleet.value('pool_queued_accelerators{pool_id="pool-1",accelerator="gpu"}') == (rows or None)
 
 
 async def test_the_quota_of_jobs(fleet_of: FleetOf) -> None:

@@ -283,11 +283,14 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     nulls = {"metadata": {"id": "b", "workspace_id": None}, "status": {"phase": "Running", "tasks": None}, "spec": None}
     cloud.jobs = [bare, nulls, {"metadata": {}, "status": {"phase": "Running"}}]
     cloud.pools = [{"metadata": None}, "x", {"metadata": {"name": "pool-1"}}]  # type: ignore[list-item]  # hostile rows
+    cloud.answer = lambda path, request: httpx.Response(503) if path.endswith("/pools") else None
+    await fleet.exporter.poll_once()
+    assert fleet.own("collector_success", collector="pool_usage") == 0  # which pools there are is not known
     cloud.answer = lambda path, request: None
     await fleet.exporter.poll_once()
     assert len(await fleet.lines("job_info")) == 2
     assert all('workspace_id="0"' in line for line in await fleet.lines("job_info"))
-    assert fleet.own("dropped_readings_total", collector="jobs", reason="malformed") == 1
+    assert fleet.own("dropped_readings_total", collector="jobs", reason="malformed") == 2
     assert len(await fleet.lines("pool_info")) == 1
 
 
