@@ -17,7 +17,6 @@ FAMILY = "node_maintenance_timestamp_seconds"
 def event(event_id: str, state: str, **fields: object) -> Row:
     return {
         "id": event_id,
-        "catalog": "software",
         "type": "node_reboot",
         "state": state,
         "nodeName": "node-1",

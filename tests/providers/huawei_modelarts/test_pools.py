@@ -181,9 +181,8 @@ async def test_a_queue_that_cannot_be_read_leaves_the_counts(fleet_of: FleetOf) 
 
 async def test_workloads_that_start_or_stop_hold_accelerators(fleet_of: FleetOf) -> None:
     def held(uid: str, status: str, cards: object, user: str = "bo", **more: str) -> Row:
-        asked = {"cpu": "1 Cores", "nvidia.com/gpu": cards}
         row = {"uid": uid, "type": "train", "status": status, "userName": user, "hostIps": "10.0.0.1", **more}
-        return {**row, "resourceRequirement": asked}
+        return {**row, "resourceRequirement": {"cpu": "1 Cores", "nvidia.com/gpu": cards}}
 
     async with fleet_of(CONFIG + "    collectors: {pool_users: {enabled: true}}\n") as (cloud, fleet):
         cloud.queued["pool-1"] = [

@@ -129,15 +129,14 @@ def readings(
 def by_family(plan: Plan, answers: Collection[OfKind]) -> Iterator[Found]:
     """Yield what feeds families: readings of one kind those with the kind as a label, all readings the others.
 
-    Of each job, the finest readings count, because labels may differ between jobs. Of several readings of one key and
-    time, the mean counts: their labels do not say of which pods they are.
+    Labels may differ between jobs: each has the level of its finest readings, and coarser ones are malformed. Of
+    several readings of one key and time, the mean counts: their labels do not say of which pods they are.
     """
     finest = {key[0]: len(key) for key in sorted([key for _, (key, _, _) in answers], key=len)}
     groups: defaultdict[tuple[int, Accelerator], defaultdict[tuple[Key, float], list[float]]]
     groups = defaultdict(lambda: defaultdict(list))
     for kind, (key, time, value) in answers:
-        if len(key) == finest[key[0]]:
-            groups[len(key), kind][key, time].append(value)
+        groups[finest[key[0]], kind][key, time].append(value)
     means = {each: [(*at, sum(some) / len(some)) for at, some in found.items()] for each, found in groups.items()}
     for level in LEVELS:
         length = KEY_LENGTHS[level]

@@ -138,6 +138,7 @@ async def test_without_labels_of_pods_only_jobs_have_values(fleet_of: FleetOf) -
         fine = [*rows, of("one", 40, pod_name="worker-0")]  # what names no pod is not shown next to that
         cloud.aom = {CPU: fine, USED: rows, NPU: [*cards, card("one", "worker-0", 0, 30)], WATTS: cards}
         assert await shown(cloud, fleet, "job_cpu_ut", "pod_cpu_ut") == {"a": 0.5, "one": 0.4, "one/worker-0": 0.4}
+        assert fleet.own("dropped_readings_total", collector="usage", reason="malformed") == 1
         # A mean over pods is no sum, and a mean over the first cards of all pods is no card.
         assert await shown(cloud, fleet, "job_cpu_us", "pod_cpu_us") == {}
         ratios = {"a": 0.6, "one": 0.3, "one/worker-0/0": 0.3}  # labels of one job do not change those of another
