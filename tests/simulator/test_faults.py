@@ -103,21 +103,6 @@ def test_a_quoting_error_has_what_botocore_signed() -> None:
     assert f"string to sign is:{string_to_sign(asked)}" in response.json()["message"]
 
 
-def test_a_fault_can_wait_for_a_kept_connection() -> None:
-    async def main() -> None:
-        simulator = Simulator(1, clock=Clock(), population=5)
-        simulator.faults.add(Fault({"connection": "kept"}, kind="close", times=1))
-        async with simulator.serve_listeners(["dlc"]) as listeners:
-            url = listeners["dlc"].url + JOBS
-            async with httpx.AsyncClient(trust_env=False) as client:
-                assert (await client.get(url)).status_code == 404
-                with pytest.raises(httpx.RemoteProtocolError):
-                    await client.get(url)
-                assert [(await client.get(url)).status_code for _ in range(2)] == [404, 404]
-
-    run_stepped(main)
-
-
 def test_a_request_from_this_machine_replaces_the_faults() -> None:
     caller = Pai(population=5)
     rule = b'[{"match": {"Status": "Running"}, "status": 429, "headers": {"x-acs-retry-after": "5"}, "times": 1}]'

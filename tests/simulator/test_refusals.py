@@ -12,7 +12,20 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.simulator.client import JOBS, POOLS, SEARCHES, START, V1, ModelArts, Pai, SageMaker, decoded, parsed, refusal
+from tests.simulator.client import (
+    JOBS,
+    POOLS,
+    SEARCHES,
+    START,
+    V1,
+    V2,
+    ModelArts,
+    Pai,
+    SageMaker,
+    decoded,
+    parsed,
+    refusal,
+)
 from trainfleet_simulator.modelarts.catalog import ASCEND, GPU, OTHER_PROJECT_ID
 from trainfleet_simulator.pai.catalog import TRAIN
 from trainfleet_simulator.sagemaker.catalog import ACCESS_KEY_ID, SECRET_ACCESS_KEY
@@ -212,6 +225,7 @@ ASK: dict[str, Callable[[Any, Any, Any], httpx.Response]] = {
         ("modelarts", POOLS, {"status": "Running"}, (400, "ModelArts.50004000")),
         ("modelarts", f"{POOLS}/{ASCEND}/workloads", {"limit": "501"}, (400, "ModelArts.50004000")),
         ("modelarts", f"{POOLS}/pool-nosuch/nodes", {}, (404, "ModelArts.50015001")),
+        ("modelarts", f"{V2}/training-jobs/nosuch/metrics/worker-0", {}, (400, "ModelArts.2775")),
         ("modelarts", f"{POOLS}/{GPU}/monitor", {"time_range": "-1.-1.1441"}, (400, "ModelArts.50004000")),
         ("modelarts", f"{V1}/training-jobs", {"per_page": "1001"}, (400, "ModelArts.0105")),
         ("modelarts", f"{V1}/aom/api/v1/query", {"query": "rate(m[5m])"}, (400, "bad_data")),
