@@ -212,9 +212,11 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.v1_files["5/6"].append(None)  # another pod
     await fleet.exporter.poll_once()
     assert (await fleet.value(rate), await fleet.value(ratio)) == (None, 0.1)
+    absent = fleet.own("dropped_readings_total", collector="jobs_v1", reason="no_data")
     cloud.v1_files["5/6"] = "pod.0"  # type: ignore[assignment]
     await fleet.exporter.poll_once()
     assert fleet.own("dropped_readings_total", collector="jobs_v1", reason="malformed") == 2
+    assert fleet.own("dropped_readings_total", collector="jobs_v1", reason="no_data") == absent
 
 
 @trap("8.4.4 -1 is no data, in the middle and at the end")

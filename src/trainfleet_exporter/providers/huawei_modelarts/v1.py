@@ -37,6 +37,7 @@ from trainfleet_exporter.providers.huawei_modelarts.jobs import (
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import ArrayReadings, JobParts, Metrics
 from trainfleet_exporter.providers.values import amount, number, readable, unix_time, whole
 from trainfleet_exporter.transport import BULK, PAGE
+from trainfleet_exporter.transport.json_fields import counting_unusable
 
 # The answers, with the fields that are read.
 
@@ -254,8 +255,9 @@ class JobsV1(PerObjectCollector):
 
     async def _pods(self, path: str, part: Part, shown: Job) -> list[object]:
         """The pods of a version, and what they use if it runs."""
-        answer = await self._get("ListLogFileNames", f"{path}/log/file-names", LogFileNames, deadline=part.deadline)
-        part.dropped("no_data", answer.log_file_list is None)
+        with counting_unusable() as lost:
+            answer = await self._get("ListLogFileNames", f"{path}/log/file-names", LogFileNames, deadline=part.deadline)
+        part.dropped("no_data", answer.log_file_list is None and not lost)
         found = pods(shown.job_id, answer)
         if shown.status is not Status.RUNNING:
             return list(found)
