@@ -278,8 +278,6 @@ def test_without_records_start_and_duration_do() -> None:
         (160, Status.STOPPED),
     ]
     assert _modelarts("Pending", start_time=0).spells == ()
-    assert _modelarts("Failed").spells == ()
-    assert _modelarts("Failed").until == MIDNIGHT
 
 
 @pytest.mark.parametrize("odd", ["j.1", "a|b", "a\\b", "x(y)[z]{1}*+?^$"])

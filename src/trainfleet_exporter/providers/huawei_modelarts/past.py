@@ -65,7 +65,6 @@ class ModelArtsPast(Past):
         """The queries of AOM; none if it has nothing."""
 
     async def aclose(self) -> None:
-        """Close the connections."""
         await self._api.aclose()
 
     def limits(self, wanted: Range, now: float) -> Sequence[str]:
@@ -75,10 +74,9 @@ class ModelArtsPast(Past):
         return found
 
     async def learn(self, deadline: float) -> None:
-        if self._config.workspaces == "all":
-            self._workspaces = sorted((await list_workspaces(self._api, deadline)).rows)
-        else:
-            self._workspaces = sorted(self._config.workspaces)
+        configured = self._config.workspaces
+        listed = (await list_workspaces(self._api, deadline)).rows if configured == "all" else configured
+        self._workspaces = sorted(listed)
         if self._usage.asks_aom:
             chosen = self._usage.metrics.given(), self._metrics.deny, self._usage.profiling
             try:

@@ -29,29 +29,25 @@ class HuaweiModelArts:
     """One project of ModelArts (providers.registry.Provider)."""
 
     def __init__(self, config: HuaweiModelArtsConfig, context: BuildContext) -> None:
-        self.name = config.name
-        self._api = config.open_api(context)
-        self.identity, self.endpoints = self._api.identity, self._api.endpoints
-        self._config = config
-        fleet = Workspaces(config, context, STATES)
+        self.name, self._config = config.name, config
+        self._api = api = config.open_api(context)
+        self.identity, self.endpoints = api.identity, api.endpoints
         chosen, every, usage = config.collectors, context.settings.poll_interval, config.collectors.usage
-        jobs = Jobs(self._api, config, fleet)
-        pools = Pools(self._api, fleet, has_jobs=chosen.jobs.enabled)
-        nodes = Nodes(self._api, fleet, jobs, pools, has_jobs=chosen.jobs.enabled)
+        fleet = Workspaces(config, context, STATES)
+        jobs = Jobs(api, config, fleet)
+        pools = Pools(api, fleet, has_jobs=chosen.jobs.enabled)
+        topics: list[object] = [jobs, pools, Nodes(api, fleet, jobs, pools, has_jobs=chosen.jobs.enabled)]
         interval, in_bulk = usage.effective_interval(every), {AOM: True, TASK_METRICS: False}.get(usage.source)
         # By `auto`, it has to be found out whether AOM has a job.
         sources = JobSources(fleet, in_bulk=lambda job: in_bulk, measured=_MEASURED, interval=interval)
-        self.collectors: list[Collector] = [*collectors_of([jobs], chosen, every)]
         if usage.asks_aom:
-            aom = Usage(self._api, usage, context.settings, fleet, sources=sources, tasks_of=jobs.tasks_of)
-            self.collectors += collectors_of([aom], chosen, every)
+            topics.append(Usage(api, usage, context.settings, fleet, sources=sources, tasks_of=jobs.tasks_of))
+        self.collectors: list[Collector] = [*collectors_of(topics, chosen, every)]
         if usage.enabled and usage.source != AOM:
-            self.collectors.append(
-                collector_of_task_metrics(self._api, fleet, interval, usage, sources, tasks_of=jobs.tasks_of)
-            )
-        self.collectors += collectors_of([pools, nodes], chosen, every)
+            one_by_one = collector_of_task_metrics(api, fleet, interval, usage, sources, tasks_of=jobs.tasks_of)
+            self.collectors.append(one_by_one)
         if chosen.jobs_v1.enabled:
-            self.collectors.append(JobsV1(self._api, config, fleet, chosen.jobs_v1.effective_interval(every)))
+            self.collectors.append(JobsV1(api, config, fleet, chosen.jobs_v1.effective_interval(every)))
 
     @property
     def facts(self) -> ProviderFacts:
@@ -60,7 +56,6 @@ class HuaweiModelArts:
         return ProviderFacts(platform=platform, region=region, project_id=self._api.project_id)
 
     async def aclose(self) -> None:
-        """Close the connections."""
         await self._api.aclose()
 
 
