@@ -27,6 +27,7 @@ from trainfleet_exporter.model import FINISHED, Accelerators, Job, JobCount, Pod
 from trainfleet_exporter.polling import Part, PerObjectCollector, Poll
 from trainfleet_exporter.providers.huawei_modelarts.api import Api, segment
 from trainfleet_exporter.providers.huawei_modelarts.jobs import (
+    HOLDING,
     LONGEST_WINDOW,
     PartInfo,
     Role,
@@ -113,7 +114,6 @@ JOB_STATUS = {
     20: (Status.STARTING, "JOBSTAT_CHECK_RUNNING_COMPLETED"),
     21: (Status.FAILED, "JOBSTAT_CHECK_FAILED"),
 }
-HOLDING = frozenset({Status.STARTING, Status.RUNNING, Status.STOPPING})
 
 # From answers to the model.
 
