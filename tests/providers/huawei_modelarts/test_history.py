@@ -3,7 +3,6 @@ it."""
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -13,10 +12,9 @@ from tests.support.payloads import payload
 from trainfleet_exporter.fleet.histories import JobHistories
 from trainfleet_exporter.providers.huawei_modelarts import history, jobs
 from trainfleet_exporter.providers.judging import ServerClock
-from trainfleet_exporter.transport.json_fields import UNUSABLE
+from trainfleet_exporter.transport.json_fields import counting_unusable
 
-T = 1_760_000_000
-HOUR, MINUTE = 3600, 60
+T, HOUR, MINUTE = 1_760_000_000, 3600, 60
 
 
 def _run(start: float | None, end: float | None = None, xpu: float | None = None, **more: Any) -> dict[str, Any]:
@@ -195,13 +193,9 @@ def test_queue_grows_until_the_first_run() -> None:
 
 
 def test_bad_record_loses_only_itself_and_is_counted() -> None:
-    lost: Counter[str] = Counter()
-    token = UNUSABLE.set(lost)
-    try:
-        late = _attempt(90, 70, "proc_restart", "job_failed", "success", "worker-0")
+    late = _attempt(90, 70, "proc_restart", "job_failed", "success", "worker-0")
+    with counting_unusable() as lost:
         found = _poll(_row("Completed", _run(0, 50), _run(90, 60), 7, _run(100, 160, recover_records=[late])), 200)
-    finally:
-        UNUSABLE.reset(token)
     assert found.phases == {"queued": 40, "running": 110}
     assert (found.faults, found.recovery_seconds) == ({("process", "job_failed"): 1}, 0)
     assert lost == {"out_of_range": 2, "malformed": 1}

@@ -50,6 +50,8 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     ascend = {"cpu_core_num": 192, "mem_size": 1536, "accelerator_num": 8, "accelerator_type": "ascend-snt9b"}
     public = {"flavor_type": "Ascend", "flavor_info": {"npu": {"unit_num": "4", "product_name": "snt9"}}}
     gpu = {"flavor_type": "GPU", "flavor_info": {"gpu": {"unit_num": 8, "product_name": "NVIDIA-V100"}}}
+    public["flavor_info"] |= {"memory": {"size": 64, "unit": "GB"}}  # type: ignore[operator]
+    gpu["flavor_info"] |= {"memory": {"size": 64, "unit": "bags"}}  # type: ignore[operator]
     cloud.jobs = [
         job("a", resource={"node_count": 2, "main_container_allocated_resources": ascend, "pool_id": "pool-1"}),
         job("b", resource={"flavor_detail": public}),
@@ -61,7 +63,8 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert await fleet.value(f'{requested}{{job_id="a",accelerator="npu",accelerator_model="ascend-snt9b"}}') == 16
     assert await fleet.value(f'{requested}{{job_id="b",accelerator="npu",accelerator_model="snt9"}}') == 4
     assert await fleet.value(f'{requested}{{job_id="c",accelerator="gpu",accelerator_model="NVIDIA-V100"}}') == 16
-    assert await fleet.value('job_requested_memory_bytes{job_id="a"}') == 2 * 1536 * 2**30
+    memory = [await fleet.value(f'job_requested_memory_bytes{{job_id="{job_id}"}}') for job_id in "abc"]
+    assert memory == [2 * 1536 * 2**30, 64 * 2**30, None]
     assert await fleet.value('job_requested_cpu_cores{job_id="a"}') == 384
     assert await fleet.value('job_requested_cpu_cores{job_id="d"}') == 4
     assert [line for line in await fleet.lines(requested) if 'job_id="d"' in line] == []  # absent, not zero
@@ -153,8 +156,10 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
         {"job_id": 567524, "job_name": "resnet-a", "version_id": 1108482, "status": 8, "create_time": ms(-900)},
         {"job_id": 2, "job_name": "done", "version_id": 3, "status": 10},
         {"job_id": 4, "job_name": "odd", "version_id": 5, "status": 99},
+        {"job_id": 6, "version_id": 7, "status": 6},
     ]
-    cloud.v1_versions = {"567524": [{"version_id": 1108482, "status": 8, "gpu_num": 2, "worker_server_num": 1}]}
+    running = {"version_id": 1108482, "status": 8, "gpu_num": 2, "worker_server_num": 1}
+    cloud.v1_versions = {"567524": [running, {"version_id": 9, "status": 11}]}
     cloud.v1_files = {"567524/1108482": ["job-demo.0", "job-demo.0", None]}
     cloud.v1_metrics = {
         ("job-demo.0", "all"): [
@@ -171,6 +176,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
         ],
     }
     assert await fleet.exporter.poll_once()
+    assert not cloud.called("/training-jobs/6/")  # DELETE_FAILED: it has ended before
     shown = "567524/1108482"
     assert await fleet.value(f'job_status{{job_id="{shown}",status="running"}}') == 1
     assert await fleet.value('jobs{workspace_id="0",status="running",platform_status="JOBSTAT_RUNNING"}') == 1
