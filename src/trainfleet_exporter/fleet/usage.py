@@ -238,7 +238,7 @@ class NewestReadings:
         times: Sequence[float] = self.times
         keys, numbers, oldest, newest = list[Key](), array("d"), array("d"), array("d")
         first, last = min(times, default=UNDATED), max(times, default=UNDATED)
-        length, is_ratio, is_uneven = KEY_LENGTHS[family.level], family.is_ratio, first < last or None in values
+        length, is_ratio, is_uneven = KEY_LENGTHS[family.level], family.is_ratio, first < last
         of = itemgetter(0 if length == 1 else slice(length))
         wholes = list(map(of, all_keys))
         if wholes != list(chain.from_iterable(map(repeat, (sizes := Counter(wholes)), sizes.values()))):
