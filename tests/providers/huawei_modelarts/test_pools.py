@@ -166,17 +166,16 @@ async def test_a_pool_with_a_queue(fleet_of: FleetOf) -> None:
             assert len(await fleet.lines("job_queue_position")) == 2  # the queue itself is asked for
 
 
-async def test_a_queue_that_cannot_be_read_leaves_the_counts(fleet_of: FleetOf) -> None:
+@pytest.mark.parametrize(("status", "failed"), [(403, 1), (404, 0)])  # 404: the pool was deleted in the meantime
+async def test_a_queue_that_cannot_be_read_leaves_the_counts(fleet_of: FleetOf, status: int, failed: int) -> None:
     async with fleet_of() as (cloud, fleet):
         cloud.workloads["pool-1"] = COUNTS
-        refusal = httpx.Response(403, json={"error_code": "ModelArts.0108", "error_msg": "not yours"})
-        cloud.answer = lambda path, request: (
-            refusal if path.endswith("/pools/pool-1/workloads") and ("statistics" not in path) else None
-        )
-        assert not await fleet.exporter.poll_once()
+        refusal = httpx.Response(status, json={"error_code": "ModelArts.50015001", "error_msg": "not yours"})
+        cloud.answer = lambda path, request: refusal if path.endswith("/workloads") and request.url.params else None
+        assert await fleet.exporter.poll_once() is not bool(failed)
         counts = 'pool_workloads{pool_id="pool-1",workload_type="train",status="queued",platform_status="Queue"}'
         assert await fleet.value(counts) == 3
-        assert fleet.own("collector_parts_failed", collector="pool_workloads") == 1
+        assert fleet.own("collector_parts_failed", collector="pool_workloads") == failed
 
 
 async def test_workloads_that_start_or_stop_hold_accelerators(fleet_of: FleetOf) -> None:
