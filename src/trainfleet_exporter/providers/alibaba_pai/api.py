@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote
 
 from msgspec import Struct, defstruct, field
@@ -41,7 +41,7 @@ VERSIONS = {
     "cloudmonitor": "2019-01-01",
 }
 """Of each API, by its label."""
-_NO_QUERY: Mapping[str, str] = MappingProxyType({})
+NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 PAGE_SIZE = 100
 """The largest page that is known to work on every list here; the documentation names no maximum."""
 # If there are two, the vendor's own pages disagree on which one counts: grant both.
@@ -109,7 +109,7 @@ class Api:
         return await self._clients[api].call(call, into, deadline=deadline)
 
     async def list_all(
-        self, of: ListOf[T], path: str, query: Mapping[str, str] = _NO_QUERY, *, deadline: float, **options: Any
+        self, of: ListOf[T], path: str, query: Mapping[str, str] = NONE, *, deadline: float, **options: Any
     ) -> Listing[T]:
         async def read_page(number: int) -> Page[T]:
             asked = {**query, "PageNumber": str(number + 1), "PageSize": str(PAGE_SIZE)}

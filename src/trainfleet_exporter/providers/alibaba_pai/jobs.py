@@ -14,7 +14,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Final
 
 from msgspec import UNSET, Struct, UnsetType, field
@@ -38,7 +37,7 @@ from trainfleet_exporter.model import (
 )
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
 from trainfleet_exporter.providers.alibaba_pai import history
-from trainfleet_exporter.providers.alibaba_pai.api import AGAIN, MAY_TAKE, Api, ListOf, Row, segment
+from trainfleet_exporter.providers.alibaba_pai.api import AGAIN, MAY_TAKE, NONE, Api, ListOf, Row, segment
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.values import amount, checked_code, gibibytes, number, quantity, utc_time, whole
 from trainfleet_exporter.transport import PAGE
@@ -203,7 +202,6 @@ class Size(Struct, frozen=True, gc=False):
 
 
 NO_SIZE: Final = Size()
-NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def ecs_size(row: EcsSpec) -> Size:

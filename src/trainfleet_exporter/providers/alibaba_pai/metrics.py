@@ -195,16 +195,12 @@ class Feed(SourceMetric):
     statistics: tuple[str, ...]
 
 
-Unfed = tuple[str, str, str]
-"""A family, a metric that cannot feed it, and why."""
-
-
 def feeds(
     catalogue: Mapping[str, MetricMeta], wanted: Iterable[Family], choices: Mapping[str, Choice]
-) -> tuple[dict[str, Feed], list[Unfed]]:
-    """The metrics to request, by key; and why others cannot be shown."""
+) -> tuple[dict[str, Feed], list[tuple[str, str, str]]]:
+    """The metrics to request, by key; and each family whose metric cannot feed it, this metric, and why."""
     found: dict[str, Feed] = {}
-    unfed: list[Unfed] = []
+    unfed: list[tuple[str, str, str]] = []
     for family in wanted:
         choice = choices.get(family.suffix, Choice())
         names = (choice.name,) if choice.name else family.names

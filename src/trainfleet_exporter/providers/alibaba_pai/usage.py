@@ -64,7 +64,6 @@ from trainfleet_exporter.providers.alibaba_pai.metrics import (
     Choice,
     Feed,
     MetricMeta,
-    Unfed,
     feeds,
     is_device_key,
 )
@@ -281,7 +280,7 @@ class Space:
         self.named_until = self.useless_until = float("-inf")
         """Until when to ask by name; and until when that is known not to help (loop times)."""
         self._families, self._choices = families, choices
-        self._unfed: Sequence[Unfed] = ()
+        self._unfed: Sequence[tuple[str, str, str]] = ()
         self._due = float("-inf")
 
     async def learn(self, part: Part, api: Api) -> set[str]:
