@@ -231,11 +231,13 @@ def test_quotas_of_other_regions_and_lives_have_no_past(tmp_path: Path, monkeypa
     flags = Flags(provider="p", wanted=Range(MIDNIGHT, MIDNIGHT + DAY), out=tmp_path)
     config = loaded(written(tmp_path, MONITORED))
     run = partial(backfill, flags, config, registry.installed_platforms(), say=print)
-    outcome, _ = run_stepped(run, start=MIDNIGHT + 2 * DAY)
+    outcome, _ = run_stepped(run, start=MIDNIGHT + 40 * DAY)
     (path,) = outcome.files
     shown = [found[1:] for found in samples(path) if found[0] == "trainfleet_pool_cpu_utilization_ratio"]
     assert shown == [({"provider": "p", "pool_id": "q1"}, "0.5", noon + 60)]
-    assert json.loads(cloud.called("DescribeMetricList")[0]["Dimensions"]) == [{"quotaName": "one"}]
+    (asked,) = cloud.called("DescribeMetricList")
+    assert json.loads(asked["Dimensions"]) == [{"quotaName": "one"}]
+    assert (asked["Period"], asked["EndTime"]) == ("300", str((MIDNIGHT + DAY) * 1000 - 1))
 
 
 def _modelarts(phase: str, **status: Any) -> Life:

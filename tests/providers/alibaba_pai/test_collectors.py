@@ -104,4 +104,3 @@ async def test_missing_right_to_list_machine_types_loses_only_them(fleet_of: Fle
 
 def test_each_operation_names_the_right_that_it_needs() -> None:
     assert Cloud().operations.keys() <= PLATFORM.permissions.keys()
-    assert PLATFORM.free_calls == {"cloudmonitor": 1_000_000}

@@ -26,10 +26,12 @@ async def test_usage_asks_only_for_what_can_be_had(fleet_of: FleetOf) -> None:
         cloud.metrics[(job_id, "CpuCoreUsage")] = [
             {"PodId": f"{job_id}-worker-0", "Metrics": [{"Time": int(START * MS), "Value": 10}]}
         ]
-    async with fleet_of(cloud, CONFIG.replace("source: job_metrics", "source: auto")) as fleet:
+    deny = 'global: {metrics: {deny: ["trainfleet_*_disk_*"]}}\nproviders:'
+    config = CONFIG.replace("source: job_metrics", "source: auto").replace("providers:", deny)
+    async with fleet_of(cloud, config) as fleet:
         await fleet.exporter.poll_once()
         asked = Counter(query["path"].split("/")[-2] for query in cloud.called("GetJobMetrics"))
-        assert asked == {"post": 8, "cpu": 6}
+        assert asked == {"post": 6, "cpu": 4}
 
 
 async def test_a_job_keeps_the_source_of_its_first_row(fleet_of: FleetOf) -> None:
