@@ -29,9 +29,13 @@ from trainfleet_exporter.transport.json_fields import number, printable, text
 
 
 @cache
-def partitions() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(files("botocore").joinpath("data", "partitions.json").read_bytes())
-    return found
+def _partitions() -> Any:
+    return json.loads(files("botocore").joinpath("data", "partitions.json").read_bytes())
+
+
+def known_regions() -> list[str]:
+    regions = [region for partition in _partitions()["partitions"] for region in partition["regions"]]
+    return [region for region in regions if not region.endswith("-global")]
 
 
 def public_endpoint(api: str, region: str, *, fips: bool) -> str:
@@ -39,7 +43,7 @@ def public_endpoint(api: str, region: str, *, fips: bool) -> str:
     from botocore.endpoint_provider import EndpointProvider  # noqa: PLC0415 - 7 MiB, which given addresses do not need
     from botocore.loaders import Loader  # noqa: PLC0415
 
-    rules = EndpointProvider(Loader().load_service_model(api, "endpoint-rule-set-1"), partitions())
+    rules = EndpointProvider(Loader().load_service_model(api, "endpoint-rule-set-1"), _partitions())
     return str(rules.resolve_endpoint(Region=region, UseFIPS=fips, UseDualStack=False).url)
 
 

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from trainfleet_exporter.config.kinds import AllOrList, Duration, Endpoint, Flag, Region
 from trainfleet_exporter.config.schema import Collector, OptionalCollector, ProviderConfig, Section, SlowCollector
-from trainfleet_exporter.providers.aws_sagemaker.api import partitions, public_endpoint
+from trainfleet_exporter.providers.aws_sagemaker.api import known_regions, public_endpoint
 from trainfleet_exporter.providers.aws_sagemaker.credentials import Credentials, Load
 from trainfleet_exporter.providers.key_search import checked
 
@@ -63,15 +63,7 @@ class AwsSageMakerConfig(ProviderConfig):
     apis = ("sagemaker", "cloudwatch", "sts")
     other_platform_names = ("aws", "amazon", "sagemaker", "hyperpod", "awssagemaker")
     foreign_keys = {"project_id": "only Huawei Cloud has projects; leave it out"}  # noqa: RUF012 - as in the base
-    known_regions = (
-        "us-east-1",  # the example in errors
-        *(
-            region
-            for found in partitions()["partitions"]
-            for region in found["regions"]
-            if not region.endswith("-global")
-        ),
-    )
+    known_regions = ("us-east-1", *known_regions())  # errors show the first as an example
     variables_prefix = "AWS_"
     metadata_service = "http://169.254.169.254"
     dependents = {"jobs": ("usage",), "pools": ("nodes",)}  # noqa: RUF012 - as in the base

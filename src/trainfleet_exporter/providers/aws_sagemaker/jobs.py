@@ -191,7 +191,7 @@ def translate(row: TrainingJob) -> tuple[Job, Records | None] | None:
         started=unix_time(row.training_start_time),
         finished=max([end for end in ends if end is not None], default=None) if ended else None,
         duration=amount(row.training_time_in_seconds),
-        restarts=_restarts(row),
+        restarts=None if row.secondary_status_transitions is None else _restarts(stages),
         cpu_cores=cpu_cores_of(asked),
         nodes=total_of(asked, lambda group: 1.0),
         accelerators=accelerators_of(asked),
@@ -235,13 +235,11 @@ def _plan(config: ResourceConfig) -> str:
     return next(filter(None, [*chain(*arns), config.training_plan_arn]), "")
 
 
-def _restarts(row: TrainingJob) -> int | None:
+def _restarts(stages: Sequence[Stage]) -> int | None:
     """Count the runs after the first: how often training began again after another status. None if one is unknown."""
-    words = [item.status or "" for item in row.secondary_status_transitions or () if item is not None]
-    runs = [word in {"Training", "Uploading", "Updating"} for word in words]
-    begun = sum(word == "Training" and not before for word, before in zip(words, [False, *runs], strict=False))
-    is_known = row.secondary_status_transitions is not None and {*words} <= WORDS.keys()
-    return max(0, begun - 1) if is_known else None
+    runs = [False, *(stage.status is Status.RUNNING for stage in stages)]
+    begun = sum(stage.word == "Training" and not before for stage, before in zip(stages, runs, strict=False))
+    return max(0, begun - 1) if all(stage.word in WORDS for stage in stages) else None
 
 
 def stages_of(row: TrainingJob) -> list[Stage]:

@@ -229,7 +229,7 @@ class Pools:
                 await self._read_plans(part)
             names = self._chosen
             if names is None:
-                rows = await self._list_if_served("ListClusters", Clusters, poll, "clusters")
+                rows = await self._list("ListClusters", Clusters, poll, optional="clusters")
                 found, malformed = distinct(poll, [(row and row.cluster_name) or None for row in rows], str)
                 names = with_unread(found, self._clusters.value, malformed=malformed)
             poll.keep_only([_PLANS, *names])
@@ -257,7 +257,7 @@ class Pools:
         await turns.read_each(poll, names, read_one, at_once=self._at_once)
 
     async def _read_plans(self, part: Part) -> None:
-        rows = await self._list_if_served("ListTrainingPlans", TrainingPlans, part, _PLANS)
+        rows = await self._list("ListTrainingPlans", TrainingPlans, part, optional=_PLANS)
         named = [row if row and row.training_plan_name else None for row in rows]
         known = [row for row in named if row is None or row.status != "Expired"]
         shown, _ = distinct(part, [row and plan_pool(row) for row in known], lambda pair: pair[0].pool_id)
@@ -284,20 +284,17 @@ class Pools:
         await part.publish([cluster_node(part.key, row, groups) for row in await self._list_nodes(part)])
 
     async def _list_nodes(self, part: Part) -> list[ClusterNode]:
-        rows = await self._list("ListClusterNodes", ClusterNodes, part.deadline, ClusterName=part.key)
+        rows = await self._list("ListClusterNodes", ClusterNodes, part, ClusterName=part.key)
         named = [row if row and row.instance_id and row.instance_group_name else None for row in rows]
         return list(distinct(part, named, lambda row: row.instance_id or "")[0].values())
 
-    async def _list(self, operation: str, into: Any, deadline: float, **asked: str) -> list[Any]:
-        rows = self._calls.rows(operation, {**asked, "MaxResults": api.PAGE_SIZE}, into, deadline=deadline)
-        return [row async for row in rows]
-
-    async def _list_if_served(self, operation: str, into: Any, of: Part | Poll, what: str) -> list[Any]:
-        """Return a list; an empty one if the region does not serve the operation."""
+    async def _list(self, operation: str, into: Any, of: Part | Poll, *, optional: str = "", **asked: str) -> list[Any]:
+        """Return a list. In regions that do not serve it, it is empty if `optional` names what is lacking then."""
+        rows = self._calls.rows(operation, {**asked, "MaxResults": api.PAGE_SIZE}, into, deadline=of.deadline)
         try:
-            return await self._list(operation, into, of.deadline)
+            return [row async for row in rows]
         except RequestRefused as error:
-            if not error.code.startswith("UnknownOperation") and error.status != 404:
+            if not optional or not (error.code.startswith("UnknownOperation") or error.status == 404):
                 raise
-            of.lacks(what, error)
+            of.lacks(optional, error)
             return []

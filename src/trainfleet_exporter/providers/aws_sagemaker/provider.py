@@ -20,9 +20,6 @@ from trainfleet_exporter.providers.key_search import KeyHttp, open_credential
 from trainfleet_exporter.providers.past import DAY, Life, Past, PastCall, Range, Track
 from trainfleet_exporter.providers.registry import BuildContext, Platform, open_transport
 
-_ACTIONS = ("Search", "DescribeTrainingJob", "ListTrainingPlans", "ListClusters", "DescribeCluster", "ListClusterNodes")
-"""Those of SageMaker that the collectors need."""
-
 
 class AwsSageMaker:
     """One account and region of SageMaker (providers.registry.Provider)."""
@@ -96,7 +93,8 @@ PLATFORM = Platform(
     permissions={
         "GetMetricData": "cloudwatch:GetMetricData",
         "AssumeRole": "sts:AssumeRole",
-        **{name: f"sagemaker:{name}" for name in _ACTIONS},
+        **{name: f"sagemaker:{name}" for name in ("Search", "DescribeTrainingJob", "ListTrainingPlans")},
+        **{name: f"sagemaker:{name}" for name in ("ListClusters", "DescribeCluster", "ListClusterNodes")},
     },
     kept=KEPT,
     past=SageMakerPast,
