@@ -54,7 +54,7 @@ EXPORTER_GOAL = 24_000
 ROWS = (
     Row("Alibaba PAI", 5_125, 1.652, 2_986, 2_900, _cloud("alibaba_pai")),
     Row("Huawei ModelArts", 5_411, 1.587, 3_545, 2_700, _cloud("huawei_modelarts")),
-    Row("AWS SageMaker", 2_531, 1.644, 1_967, 1_250, _cloud("aws_sagemaker")),
+    Row("AWS SageMaker", 2_531, 1.644, 1_956, 1_250, _cloud("aws_sagemaker")),
     Row("engines of clouds", 5_903, 1.465, 3_128, 2_900,
         _in(_EXPORTER, "fleet", *(f"providers/{name}" for name in ("__init__", *_ENGINES)))),
     Row("transport", 2_505, 1.576, 1_916, 1_950, _in(_EXPORTER, "transport")),
