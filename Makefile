@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-long lint audit generate faults fuzz soak bench cost image lock clean
+.PHONY: help demo test covered test-all test-long lint audit generate faults fuzz soak bench cost image lock clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -15,14 +15,16 @@ help: ## show this list
 demo: $(VENV)/.runtime ## run the exporter on simulated clouds, at localhost:10075 (or ADDRESS=HOST:PORT)
 	$(BIN)/trainfleet-exporter demo $(if $(ADDRESS),--web.listen-address=$(ADDRESS))
 
-test: lint ## run lint, type checks and all tests except the long ones, with coverage
+test: lint covered ## run lint, type checks and all tests except the long ones, with coverage
+
+covered: $(VENV)/.dev
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -n auto --dist worksteal -m "not long"
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report --fail-under=95
 
 test-long: $(VENV)/.dev ## run the long tests: every operation under every fault, simulated months, long properties
-	$(BIN)/python -m pytest -n auto --dist worksteal -m long
+	$(BIN)/python -m pytest -n $$(($$(nproc) + 1)) --dist worksteal -m long # some only wait
 
 test-all: test test-long ## run make test, then the long tests
 
