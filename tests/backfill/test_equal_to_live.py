@@ -1,4 +1,4 @@
-"""Three days of each cloud, backfilled and loaded by promtool, are what the exporter showed at the same minutes."""
+"""Two days of each cloud, backfilled and loaded by promtool, are what the exporter showed at the same minutes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.providers.past import DAY, Range
 from trainfleet_exporter.providers.registry import installed_platforms
 
-INSTANTS = [MIDNIGHT + 5400 + 20_400 * number for number in range(12)]
-"""Unix times all over three days, at which an exporter is scraped."""
+INSTANTS = [MIDNIGHT + 5400 + 20_400 * number for number in range(8)]
+"""Unix times all over two days, at which an exporter is scraped."""
 _LAG = 420
 """Seconds: polls, and readings that arrive late. What is older is not shown, or not yet known."""
 _STATUSES = ("trainfleet_job_status", "trainfleet_job_platform_status", "trainfleet_job_holds_resources")
@@ -72,7 +72,7 @@ def _is_equal(value: float, past: list[float]) -> bool:
 
 @pytest.mark.long
 @pytest.mark.parametrize("cloud", PROVIDERS)
-def test_three_days_are_what_the_exporter_showed(cloud: str, tmp_path: Path) -> None:
+def test_two_days_are_what_the_exporter_showed(cloud: str, tmp_path: Path) -> None:
     pages: dict[int, Mapping[Key, float]] = {}
     files: list[Path] = []
     changed: defaultdict[int, set[str]] = defaultdict(set)
@@ -81,8 +81,8 @@ def test_three_days_are_what_the_exporter_showed(cloud: str, tmp_path: Path) -> 
         async with simulated(cloud, tmp_path, change=_slow, hours=0) as rig:
             for at in INSTANTS:
                 pages[at] = await _page(rig, at)
-            await asyncio.sleep(MIDNIGHT + 3 * DAY + 1200 - time.time())
-            outcome, _ = await rig.backfill(tmp_path / "out", Range(MIDNIGHT, MIDNIGHT + 3 * DAY))
+            await asyncio.sleep(MIDNIGHT + 2 * DAY + 1200 - time.time())
+            outcome, _ = await rig.backfill(tmp_path / "out", Range(MIDNIGHT, MIDNIGHT + 2 * DAY))
             files.extend(outcome.files)
             (forecast,) = [line for line in rig.printed if "calls expected" in line]
             numbers = re.findall(r" ([\d,]+)", forecast.partition("calls expected:")[2])
@@ -98,7 +98,7 @@ def test_three_days_are_what_the_exporter_showed(cloud: str, tmp_path: Path) -> 
                         changed[at].add(rig.id_of(job))
 
     run_stepped(work, start=MIDNIGHT)
-    assert len(files) == 3
+    assert len(files) == 2
     blocks = tmp_path / "tsdb"
     for file in files:
         create_blocks("openmetrics", "--quiet", str(file), str(blocks))

@@ -78,7 +78,9 @@ def _promtool(file: Path, found: list[Firing], folder: Path) -> None:
     """Let promtool evaluate the same samples. Each alert must start and end at the same minutes."""
     read = [yaml.safe_load(path.read_text()) for path in sorted((DEPLOY / "prometheus" / "rules").glob("*.yaml"))]
     groups = [group for file in read for group in file["groups"]]
+    wanted_rules = {record.name for turn in detection_rules.needed(_alerts()) for record, _ in turn} | {*NAMES}
     for group in groups:
+        group["rules"] = [rule for rule in group["rules"] if rule.get("alert", rule.get("record")) in wanted_rules]
         for rule in group["rules"]:
             rule.pop("annotations", None)
     (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": groups}))

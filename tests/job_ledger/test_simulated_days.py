@@ -24,7 +24,7 @@ from trainfleet_simulator.pai.catalog import WORKSPACES
 from trainfleet_simulator.world.jobs import Job
 
 DAYS = 2
-INTERVALS = {"pai": 1800, "modelarts": 120, "sagemaker": 60}
+INTERVALS = {"pai": 1800, "modelarts": 120, "sagemaker": 120}
 """Seconds between polls. PAI lists ended jobs with their accelerators; on the others, a poll has to see a job live."""
 CAUSES = ("accelerator", "node", "process", "hang", "degraded", "preempted", "other")
 PHASES = ("queued", "preparing", "running", "recovering", "checking", "finishing")

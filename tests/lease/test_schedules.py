@@ -30,8 +30,8 @@ def test_one_exporter_polls_at_a_time() -> None:
 
 
 @pytest.mark.long
-def test_one_exporter_polls_at_a_time_in_1000_schedules() -> None:
-    _check(_play(range(1000)))
+def test_one_exporter_polls_at_a_time_in_400_schedules() -> None:
+    _check(_play(range(400)))
 
 
 def test_the_judge_sees_an_election_that_waits_too_short(monkeypatch: pytest.MonkeyPatch) -> None:
