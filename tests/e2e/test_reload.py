@@ -87,7 +87,7 @@ class Load(threading.Thread):
                     self.statuses[answer.status_code] += 1
                     check(answer.text)
                     self.pages.append(answer.text)
-                    self.over.wait(0.01)
+                    self.over.wait(0.03)
         except Exception as error:  # noqa: BLE001 - whatever it is, the test is to fail by it
             self.failure = error
 
