@@ -51,7 +51,7 @@ def texts_of(root: object) -> set[str]:
 async def test_jobs_that_ended_are_forgotten(tmp_path: Path) -> None:
     simulator = Simulator(seed=1, clouds=CLOUDS)
     async with simulator.serve() as url:
-        text = re.sub(r"interval: [0-9]+s", "interval: 60s", simulator.config_yaml(url))
+        text = re.sub(r"interval: [0-9]+s", "interval: 180s", simulator.config_yaml(url))
         text = text.replace("poll_timeout: 8s", "poll_timeout: 30s\n  finished_job_retention: 1m")
         (tmp_path / "config.yaml").write_text(text, encoding="utf-8")
         exporter = exporter_of(tmp_path / "config.yaml")
