@@ -54,7 +54,7 @@ def record_history(folder: Path) -> History:
     path = folder / "history.om"
 
     async def main() -> History:
-        simulator = Simulator(seed=1, clouds=("pai", "modelarts", "sagemaker"))
+        simulator = Simulator(seed=1, clouds=("pai", "modelarts", "sagemaker"), population=30)
         for fault in FAULTS:
             simulator.faults.add(fault)
         async with simulator.serve() as cloud:
