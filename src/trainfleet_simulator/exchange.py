@@ -23,7 +23,7 @@ Row = tuple[str, str, tuple[int, str, str] | None]
 """A kind of rejection; names of APIs, operations or `token`, of which one must fit (empty: all); and the error, None if
 there is none. The first row that fits counts. Messages may have {api}, {name} and {detail}: the date or the key of the
 request."""
-_WITHOUT_SESSION = "PutToken GetMetadataToken GetCredentialsUri"
+_WITHOUT_SESSION = "PutToken GetMetadataToken"
 _METADATA: Sequence[Row] = (
     ("unknown", "", (404, "NotFound", "Not Found")),
     ("invalid", "", (400, "BadRequest", "Bad Request")),

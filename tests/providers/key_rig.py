@@ -89,7 +89,7 @@ class Chain:
         (home / "token").write_text("planted-id-token")
         for name, text in given.files.items():
             (home / name).parent.mkdir(exist_ok=True)
-            (home / name).write_text(text)
+            (home / name).write_text(text.replace("{home}", str(home)))
         environ = {name: value.replace("{home}", str(home)) for name, value in given.env.items()} | {"HOME": str(home)}
         found = Found()
 

@@ -220,12 +220,11 @@ async def test_metadata_is_asked_without_the_proxy_and_others_with_it() -> None:
         endpoints: dict[str, str] = {}
         asked = KeyHttp(transport, context, lambda api: f"http://{machine.address}", endpoints)
         asked.deadline = _soon()
-        for api, url in (("metadata", ""), ("metadata", "http://uri.test"), ("sts", "")):
-            dialect = OpenDialect(api, lambda answer: None, is_near=api == "metadata" and not url)
-            await asked.call(Call(operation="Get", path="/"), dict, dialect, url)
+        for api in ("metadata", "sts"):
+            await asked.call(Call(operation="Get", path="/"), dict, OpenDialect(api, lambda answer: None))
         await asked.aclose()
         assert len(machine.heads) == 1
-    assert through_proxy == ["uri.test", "127.0.0.1"]
+    assert through_proxy == ["127.0.0.1"]
     assert set(endpoints) == {"metadata", "sts"}
 
 

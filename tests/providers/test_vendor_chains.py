@@ -17,18 +17,10 @@ from tests.providers.huawei_modelarts import chain as huawei
 
 MACHINES = {"alibaba": "GetRamRoleCredentials", "huawei": "GetSecurityKey"}
 """The call by which each client gets the keys of the machine's role."""
-_OTHER_NAME = "the documentation says `credentials`, and the Python client reads `credentials.ini`"
 _MARK = "the client does not read a file with a byte order mark"
 _CHECKED = "the client sends what the service refuses"
 DIFFERENT = {
-    "alibaba": {
-        "SDK": _OTHER_NAME,
-        "SDK, a chosen profile": _OTHER_NAME,
-        "CLI disabled": _OTHER_NAME,
-        "CLI with a byte order mark": _MARK,
-        "CLI, OIDC": "the client reads a relative path from its working directory",
-        "URI of another machine": "the client gets keys by plain http from any machine",
-    },
+    "alibaba": {"CLI with a byte order mark": _MARK},
     "huawei": {
         "profile with a byte order mark": _MARK,
         "broken profile: wrong project": _CHECKED,

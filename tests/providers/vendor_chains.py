@@ -35,7 +35,7 @@ def alibaba(note: Callable[[str], None]) -> str:
             note("ListRamRoles")
             body = "m"
         else:
-            note("GetRamRoleCredentials" if "/security-credentials/" in path else "GetCredentialsUri")
+            note("GetRamRoleCredentials")
         text = body if isinstance(body, str) else json.dumps(body)
         return SimpleNamespace(status_code=200, status_message="", body=text.encode(), headers={})
 
@@ -74,7 +74,7 @@ def find(vendor: Callable[[Callable[[str], None]], str], environ: Mapping[str, s
     with tempfile.TemporaryDirectory() as home:
         for name, text in files.items():
             (Path(home) / name).parent.mkdir(exist_ok=True)
-            (Path(home) / name).write_text(text)
+            (Path(home) / name).write_text(text.replace("{home}", home))
         os.environ.clear()
         os.environ.update({name: value.replace("{home}", home) for name, value in environ.items()}, HOME=home)
         try:

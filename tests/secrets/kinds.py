@@ -24,12 +24,11 @@ KEY_ID = PLANTED.plant("access key id", special=False)
 KEY_SECRET = PLANTED.plant("access key secret")
 EXTERNAL_ID = PLANTED.plant("external id")
 ID_TOKEN = PLANTED.plant("ID token")
-URI_SECRET = PLANTED.plant("secret in a credentials URI", special=False)
 PASSWORD = catalog.PASSWORD  # the simulated IAM knows one user
 PLANTED.secrets["password"] = PASSWORD
 PROXY_PASSWORD = PLANTED.plant("proxy password", special=False)
 ROLE_ARN = Sts.role_arn()
-KIND_SECRETS = (KEY_ID, KEY_SECRET, EXTERNAL_ID, ID_TOKEN, URI_SECRET, PASSWORD)
+KIND_SECRETS = (KEY_ID, KEY_SECRET, EXTERNAL_ID, ID_TOKEN, PASSWORD)
 
 
 @dataclass(frozen=True)
@@ -75,13 +74,6 @@ KINDS = {
     "pai: oidc": Kind("pai", _yaml(oidc={**_PAI_OIDC, "token": ID_TOKEN})),
     "pai: oidc of a file": Kind("pai", _yaml(oidc={**_PAI_OIDC, "token_file": "token"}), files=_FILES),
     "pai: machine": Kind("pai", _yaml(ecs_ram_role=True)),
-    "pai: credentials URI": Kind(
-        "pai",
-        environ={
-            "ALIBABA_CLOUD_ECS_METADATA_DISABLED": "true",
-            "ALIBABA_CLOUD_CREDENTIALS_URI": f"{{url}}/credentials-uri?secret={URI_SECRET}",
-        },
-    ),
     "pai: profile": Kind("pai", _yaml(profile="prod"), {"HOME": "{home}"}, _cli()),
     "pai: role of a profile": Kind(
         "pai",

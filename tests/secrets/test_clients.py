@@ -16,7 +16,6 @@ from tests.secrets.kinds import KINDS, PLANTED, Kind, build
 from tests.secrets.reach import reachable
 from tests.support.certificates import Authority
 from tests.support.clock import run_stepped
-from tests.support.configs import loaded
 from tests.transport.rig import JSON_OK, RawServer, Serve, http, raw_server
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.errors import CloudError, ConfigError
@@ -29,7 +28,6 @@ WAYS = [
     "pai: role",
     "pai: oidc",
     "pai: machine",
-    "pai: credentials URI",
     "modelarts: keys",
     "modelarts: keys without a project",
     "modelarts: password",
@@ -40,7 +38,6 @@ FIRST_CALLS = {
     "pai: role": b"POST /?",
     "pai: oidc": b"POST / ",
     "pai: machine": b"PUT /latest/api/token ",
-    "pai: credentials URI": b"GET /credentials-uri?",
     "modelarts: keys without a project": b"GET /v3/projects?",
     "modelarts: password": b"POST /v3/auth/tokens?",
     "modelarts: oidc": b"POST /v5/agencies/assume-with-oidc ",
@@ -250,15 +247,3 @@ def test_plain_http_beyond_this_machine_is_asked_for(kind: Kind, tmp_path: Path)
     assert {path.rpartition(".")[2] for path in refused} >= {"sts", "metadata"}
     assert len(refused) == (6 if kind.cloud == "pai" else 5)
     asyncio.run(build(tmp_path, kind, "http://cloud.test", http={"allow_plain_http": True}).aclose())
-
-
-def test_plain_http_credentials_uri_must_be_local(tmp_path: Path) -> None:
-    kind = KINDS["pai: credentials URI"]
-    environ = {name: value.format(url="http://cloud.test") for name, value in kind.environ.items()}
-    path = tmp_path / "config.yaml"
-    path.write_text(
-        "providers: [{name: p, platform: alibaba_pai, region: cn-hangzhou, http: {allow_plain_http: true}}]"
-    )
-    with pytest.raises(ConfigError, match="uses plain http to another machine") as caught:
-        loaded(path, environ)
-    assert PLANTED.hits({"fault": str(caught.value)}) == []

@@ -331,7 +331,6 @@ BAD_ENVIRONMENTS: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "a URI with a user": ("", {"ALIBABA_CLOUD_CREDENTIALS_URI": f"http://me:{_S}@127.0.0.1/{_S}"}),
-    "a URI that is none": ("", {"ALIBABA_CLOUD_CREDENTIALS_URI": HARD}),
     "a secret for the file of profiles": (
         "    credentials: {profile: nobody}\n",
         {"ALIBABA_CLOUD_CREDENTIALS_FILE": _S, "ALIBABA_CLOUD_PROFILE": HARD},

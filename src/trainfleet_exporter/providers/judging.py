@@ -9,7 +9,6 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any, ClassVar
@@ -46,11 +45,6 @@ def _ahead_of(date: str) -> float | None:
         return parsedate_to_datetime(date).timestamp() - time.time()
     except (ValueError, OverflowError):  # no date, or one beyond the year 9999
         return None
-
-
-_REFUSED: ContextVar[float | None] = ContextVar("date of a refusal", default=None)
-"""By how many seconds the date of a call's refusal is ahead. Its second try is signed by it. Others keep the clock."""
-_SIGNED: ContextVar[float | None] = ContextVar("date of a signature", default=None)
 
 
 @dataclass(slots=True)
@@ -91,22 +85,21 @@ class SignedDialect(ABC):
         self.api = api
         self.credential = credential
         self._clock = clock
+        self._refused: float | None = None
+        """By how many seconds the date of a refusal was ahead. This API is signed by it until it accepts a request."""
         self.is_dated = True
         """Whether the service checks the date of requests."""
 
     async def prepare(self, call: Call, deadline: float) -> object:
-        """Make the keys valid. The second time, the call is signed by the date of its refusal, if there is one."""
-        refused = _REFUSED.get()
-        _REFUSED.set(None)
-        keys = await self.credential.keys(deadline)
-        _SIGNED.set(refused)  # after the calls for keys, which have their own
-        return keys
+        """Make the keys valid. The mark is what the call is going to be signed with."""
+        return await self.credential.keys(deadline), self._ahead
 
-    def refused(self, error: AccessDenied, mark: object) -> bool:
-        """Return whether the date was the reason, or other keys than those of the mark can be tried."""
+    def refused(self, error: AccessDenied, mark: Any) -> bool:
+        """Return whether other keys than those of the mark can be tried, or another date."""
+        keys, ahead = mark
         # An error without a status: the keys expired, or their file vanished, while the call waited for its turn.
         is_blamed = error.status is None or self.blames_credential(error)
-        return (is_blamed and self.credential.refused(mark)) or _REFUSED.get() is not None
+        return (is_blamed and self.credential.refused(keys)) or self._ahead != ahead
 
     def judge(self, answer: HttpAnswer) -> CloudError | None:
         """Return None for a good response (transport.Dialect)."""
@@ -119,10 +112,12 @@ class SignedDialect(ABC):
                 self._clock.ahead = ahead
                 facts = fields(api=self.api, seconds=round(-ahead))
                 log.error("clock of this machine is off; the cloud's time is used", extra=facts)
-        elif isinstance(error, AccessDenied) and _SIGNED.get() is not None:  # by the service's own date
-            error.message += f" (the clock of this machine is off by {round(abs(ahead) / 60)} minutes)"
-        elif off >= _SKEW and self.is_dated and isinstance(error, AccessDenied):
-            _REFUSED.set(ahead if error.code.startswith(self.clock_codes) else None)
+            self._refused = None
+        elif isinstance(error, AccessDenied) and self.is_dated and error.code.startswith(self.clock_codes):
+            if off >= _SKEW:
+                self._refused = ahead
+            elif self._refused is not None:  # signed by the service's own date
+                error.message += f" (the clock of this machine is off by {round(abs(ahead) / 60)} minutes)"
         return error
 
     def now(self) -> float:
@@ -139,5 +134,4 @@ class SignedDialect(ABC):
 
     @property
     def _ahead(self) -> float:
-        refused = _SIGNED.get()
-        return self._clock.ahead if refused is None else refused
+        return self._clock.ahead if self._refused is None else self._refused

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar
+from urllib.parse import quote
 
 from pydantic import ValidationInfo, WrapValidator, model_validator
 from pydantic import ValidatorFunctionWrapHandler as Handler
@@ -20,7 +21,7 @@ from pydantic import ValidatorFunctionWrapHandler as Handler
 from trainfleet_exporter.config import Secret, Section
 from trainfleet_exporter.config.kinds import Surroundings
 from trainfleet_exporter.config.secrets import is_plain, show, unusable_secret
-from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, RequestTimedOut, Unreachable
+from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound
 from trainfleet_exporter.process.files import read_regular_file
 from trainfleet_exporter.providers.judging import ServerClock, error_of, kind_of
 from trainfleet_exporter.providers.keys import Credential, FetchedKeys, GivenKeys, Keys
@@ -30,15 +31,11 @@ from trainfleet_exporter.transport.json_fields import mapping, text, utc_time
 
 T = TypeVar("T")
 METADATA = "metadata"
-"""The label `api` of metadata services."""
-HOP_LIMIT = " (in a container, the hop limit of the metadata service must be 2 or more)"
-_WITHOUT_SESSIONS = (403, 404, 405, 503)
-"""The HTTP statuses by which old metadata services refuse a session. They are asked without one."""
-A_TOKEN = TextForm("a token", re.compile(r"[!-~]{1,4096}"))
+"""The label `api` of metadata services, which are on this machine or next to it: no proxy may answer for them."""
+_A_TOKEN = TextForm("a token", re.compile(r"[!-~]{1,4096}"))
+_A_ROLE = TextForm("the name of a role", re.compile(r"[\w+=,.@-]{1,64}", re.ASCII))
 _MOST_BYTES = 1048576
 """A longer file is not a file of profiles."""
-_NO_SECTION = "\n"
-"""A name for the section of defaults that no file can have."""
 
 # How `load` makes calls.
 
@@ -84,8 +81,7 @@ class KeyHttp(NoHttp):
         """The answer."""
         base_url = url or self._endpoint(dialect.api)
         self._endpoints.setdefault(dialect.api, base_url)
-        is_near = isinstance(dialect, OpenDialect) and dialect.is_near
-        client = (self._near if is_near else self._transport).client(base_url, dialect)
+        client = (self._near if dialect.api == METADATA else self._transport).client(base_url, dialect)
         return await client.call(call, into, deadline=self.deadline)
 
     async def aclose(self) -> None:
@@ -95,17 +91,13 @@ class KeyHttp(NoHttp):
 
 @dataclass(frozen=True, slots=True)
 class OpenDialect:
-    """An API that is asked without a credential (transport.Dialect). `headers` and `target` may be secrets."""
+    """An API that is asked without a credential (transport.Dialect)."""
 
     api: str
     judge: Callable[[HttpAnswer], CloudError | None]
     headers: Callable[[Call], Mapping[str, str]] = lambda call: {}
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """Parts of the headers and of the target to redact."""
-    target: str = field(default="", repr=False)
-    """Path and query in place of the call's path."""
-    is_near: bool = False
-    """Whether the service is on this machine or next to it, so that no proxy may answer in its place."""
+    """Parts of the headers to redact."""
 
     async def prepare(self, call: Call, deadline: float) -> object:
         """Nothing to prepare."""
@@ -117,40 +109,59 @@ class OpenDialect:
 
     def sign(self, call: Call, host: str) -> SignedRequest:
         """The request as it is."""
-        headers = {"host": host, **self.headers(call)}
-        return SignedRequest(call.method, self.target or call.path, headers, call.body, self.secrets)
+        return SignedRequest(call.method, call.path, {"host": host, **self.headers(call)}, call.body, self.secrets)
 
 
-async def open_session(http: NoHttp, operation: str, path: str, ttl: Mapping[str, str], carrier: str) -> OpenDialect:
-    """The metadata service with a token of a session in the header `carrier`; without one if it has no sessions."""
-    call = Call(operation=operation, path=path, method="PUT", text=A_TOKEN)
+async def open_session(
+    http: NoHttp, operation: str, path: str, carrier: str, *, url: str = "", is_required: bool = False
+) -> OpenDialect:
+    """The metadata service with a token of a session in the header `carrier`; without one if there is none."""
+    call, ttl = Call(operation=operation, path=path, method="PUT", text=_A_TOKEN), {f"{carrier}-ttl-seconds": "21600"}
     try:
-        token = str(await http.call(call, dict, OpenDialect(METADATA, judge_metadata, lambda call: ttl, is_near=True)))
-    except CloudError as error:
-        if isinstance(error, RequestTimedOut | Unreachable):
-            error.message += HOP_LIMIT
-        if error.status not in _WITHOUT_SESSIONS:
+        token = str(await http.call(call, dict, OpenDialect(METADATA, judge_metadata, lambda _: ttl), url))
+    except CloudError:
+        if is_required:
             raise
-        return OpenDialect(METADATA, judge_metadata, is_near=True)
-    return OpenDialect(METADATA, judge_metadata, lambda call: {carrier: token}, (token,), is_near=True)
+        return OpenDialect(METADATA, judge_metadata)
+    return OpenDialect(METADATA, judge_metadata, lambda _: {carrier: token}, (token,))
+
+
+class MachineRoles(NamedTuple):
+    """How a metadata service issues the keys of a machine's role."""
+
+    origin: str
+    operations: tuple[str, str, str]
+    """What begins a session, lists the roles, and gives the keys of one."""
+    carrier: str
+    path: str
+    names: Sequence[str]
+    """See issued_keys."""
+
+    async def keys(self, http: NoHttp, role: str = "", *, url: str = "", is_required: bool = False) -> Keys:
+        """The keys of a role, or of the one that the machine has. Without a session unless that `is_required`."""
+        begin, list_roles, get_keys = self.operations
+        http.asks(f"{self.origin}, role {role}" if role else self.origin)
+        session = await open_session(http, begin, "/latest/api/token", self.carrier, url=url, is_required=is_required)
+        try:
+            if not role:
+                call = Call(operation=list_roles, path=self.path, text=_A_ROLE)
+                role = str(await http.call(call, dict, session, url))
+            call = Call(operation=get_keys, path=self.path + quote(role, safe=""))
+            return await issued_keys(http, call, session, f"{self.origin}, role {role}", self.names, url=url)
+        except NotFound as error:
+            error.message = f"this machine has no role {role}".rstrip()
+            raise
 
 
 def judge_metadata(answer: HttpAnswer) -> CloudError | None:
     """None for a good answer; else what went wrong, by its HTTP status alone: the bodies of errors are pages."""
     kind = kind_of(answer.status)
-    return None if kind is None else error_of(kind, "", status=answer.status)
+    hint = "no valid token was given (in a container, the hop limit of the metadata service must be 2 or more)"
+    return None if kind is None else error_of(kind, hint if kind is AccessDenied else "", status=answer.status)
 
 
 async def issued_keys(
-    http: NoHttp,
-    call: Call,
-    dialect: Dialect,
-    origin: str,
-    names: Sequence[str],
-    *,
-    inside: str = "",
-    url: str = "",
-    project_id: str = "",
+    http: NoHttp, call: Call, dialect: Dialect, origin: str, names: Sequence[str], *, inside: str = "", url: str = ""
 ) -> Keys:
     """Ask for temporary keys. `names` are those of key id, secret, token and end (ISO 8601) in the answer.
 
@@ -164,7 +175,7 @@ async def issued_keys(
     if expires is None or not (key_id and secret and token):
         code = f" (code {show(answer['Code'])})" if "Code" in answer else ""
         raise BadAnswer(f"the answer lacks keys, or does not say when they expire{code}", operation=call.operation)
-    return Keys(key_id, secret, token, expires, origin, project_id)
+    return Keys(key_id, secret, token, expires, origin)
 
 
 # What is known without a call.
@@ -237,10 +248,6 @@ class Environment:
         """The value of a variable; empty if it is not set."""
         return self._variables.get(name, "")
 
-    def is_true(self, name: str) -> bool:
-        """Return whether a variable is `true`."""
-        return self.get(name).strip().lower() == "true"
-
     def all_or_none(self, *names: str, optional: str = "") -> bool:
         """Return whether all of the variables are set. Some of them without the others are an error."""
         there = [name for name in (*names, optional) if self.get(name)]
@@ -248,12 +255,12 @@ class Environment:
             raise AccessDenied(f"the environment sets {' and '.join(there)} without {' and '.join(missing)}")
         return bool(there)
 
-    def keys(self, key_id: str, secret: str, token: str, project_id: str = "") -> Keys | None:
+    def keys(self, key_id: str, secret: str, token: str) -> Keys | None:
         """The keys of three variables, of which the token is optional; None if none of them is set."""
         if not self.all_or_none(key_id, secret, optional=token):
             return None
         parts = [usable(self.get(name), name) for name in (key_id, secret, token) if self.get(name)]
-        return Keys(parts[0], parts[1], parts[2] if parts[2:] else None, origin="environment", project_id=project_id)
+        return Keys(parts[0], parts[1], parts[2] if parts[2:] else None, origin="environment")
 
     def file(self, variable: str, *default: str) -> ProfileFile:
         """The file that a variable names, or `default` in the home directory."""
@@ -305,9 +312,9 @@ def secret_of(path: Path, shown: str) -> Secret:
         raise AccessDenied(f"{shown} cannot be used: {error.message.rpartition(' cannot be used: ')[2]}") from None
 
 
-def parse_ini(text: str, *, comments: tuple[str, ...] = ()) -> dict[str, dict[str, str]]:
-    """The sections of an INI file. `comments` may follow a value. Raises configparser.Error."""
-    parser = configparser.RawConfigParser(default_section=_NO_SECTION, inline_comment_prefixes=comments)
+def parse_ini(text: str) -> dict[str, dict[str, str]]:
+    """The sections of an INI file. Raises configparser.Error."""
+    parser = configparser.RawConfigParser(default_section="\n")  # a name that no section can have
     parser.read_string(text)
     return {name: dict(parser.items(name)) for name in parser.sections()}
 

@@ -61,11 +61,7 @@ class Keys(HoldsSecrets):
                 raise AccessDenied(f"the {name} of {self.origin or 'the answer'} cannot be used: {reason}")
         if _KEY_ID.fullmatch(self.access_key_secret) and not _KEY_ID.fullmatch(self.access_key_id):
             raise AccessDenied(f"the key id and the secret of {self.origin or 'the answer'} are swapped")
-        self.remember()
-
-    def remember(self) -> None:
-        """Redact them from now on. Call it at each use, so that newer keys do not push them out."""
-        remember(self.access_key_id, self.access_key_secret, self.security_token)
+        remember(*self.parts())
 
     def quotable(self) -> tuple[str, ...]:
         """The parts that a request carries, and that its refusal may quote."""
@@ -124,7 +120,7 @@ class FetchedKeys:
         """The keys to use, without waiting."""
         if self._held is None or not self._is_valid():
             raise AccessDenied("the temporary credentials have expired or were rejected")
-        self._held.remember()
+        remember(*self._held.parts())  # at each use, so that newer keys do not push them out of redaction
         return self._held
 
     async def keys(self, deadline: float) -> Keys:

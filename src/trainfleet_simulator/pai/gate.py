@@ -25,7 +25,7 @@ _APIS = {
     "2019-01-01": "cloudmonitor",
     "2015-04-01": "sts",
 }
-_METADATA = re.compile("/latest/(?:api|meta-data)/|/credentials-uri")
+_METADATA = re.compile("/latest/(?:api|meta-data)/")
 _QUOTA, _USERS = "GET /api/v1/quotas/{QuotaId}", "GET /api/v1/quotas/{QuotaId}/activeuserusages"
 _RPC, _PAGED = "(?:GET|POST) /", "PageNumber"
 

@@ -7,7 +7,7 @@ https://www.alibabacloud.com/help/en/ecs/user-guide/view-instance-metadata
 from __future__ import annotations
 
 from trainfleet_simulator.exchange import Answer, ApiError, Call, Route, route, utc_text
-from trainfleet_simulator.identity import Issuer, Key, of_key
+from trainfleet_simulator.identity import Issuer, Key
 from trainfleet_simulator.pai.catalog import ACCOUNT_ID
 
 OIDC_PROVIDER = f"acs:ram::{ACCOUNT_ID}:oidc-provider/sim-cluster"
@@ -33,7 +33,6 @@ class Sts(Issuer):
             route("metadata", "PutToken", "PUT /latest/api/token", self.put_token, signed=False),
             route("metadata", "ListRamRoles", f"GET {_ROLES}/?", self.list_roles, signed=False),
             route("metadata", "GetRamRoleCredentials", f"GET {_ROLES}/{{Role}}", self.get_keys, signed=False),
-            route("metadata", "GetCredentialsUri", "GET /credentials-uri(?:/.*)?", self.get_by_uri, signed=False),
         ]
 
     def machine_key(self, key: Key, now: float) -> dict[str, str]:
@@ -50,10 +49,6 @@ class Sts(Issuer):
         if required(call, "OIDCToken") != self.oidc_token:
             raise ApiError(400, "AuthenticationFail.OIDCToken.Invalid", "The OIDC token is invalid.")
         return self.assume_role(call)
-
-    def get_by_uri(self, call: Call) -> Answer:
-        """Respond with new keys of ROLE, as a credentials URI does."""
-        return of_key(self.machine_key(self.issue("credentials_uri", call.now, 3600), call.now))
 
 
 def required(call: Call, name: str) -> str:

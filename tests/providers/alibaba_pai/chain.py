@@ -18,9 +18,7 @@ OIDC = {
     "ALIBABA_CLOUD_OIDC_TOKEN_FILE": "{home}/token",
 }
 NO_MACHINE = {"ALIBABA_CLOUD_ECS_METADATA_DISABLED": "true"}
-URI = {"ALIBABA_CLOUD_CREDENTIALS_URI": "http://127.0.0.1:99/keys?planted=query"}
 KEYS = {"access_key_id": "id", "access_key_secret": "planted-secret"}
-INI = "[{0}]\ntype = access_key\naccess_key_id = ini-{0}\naccess_key_secret = planted-ini\n"
 CLI, SDK = ".aliyun/config.json", ".alibabacloud/credentials"
 MACHINE = ["PutToken", "ListRamRoles", "GetRamRoleCredentials"]
 
@@ -36,7 +34,6 @@ def profile(mode: str, name: str = "default", **keys: object) -> dict[str, objec
 
 
 SHOWN = 'profile "default" of ~/.aliyun/config.json'
-SHOWN_INI = 'profile "{}" of ~/.alibabacloud/credentials'
 BASE = profile("AK", "base", **KEYS)
 AK = cli(profile("AK", **KEYS))
 ENVIRONMENTS = {
@@ -68,37 +65,19 @@ ENVIRONMENTS = {
         f"OIDC role {ROLE}",
         ["AssumeRoleWithOIDC"],
         {},
-        cli(profile("OIDC", oidc_provider_arn=PROVIDER, ram_role_arn=ROLE, oidc_token_file="../token")),
-    ),
-    "CLI before SDK": Env(SHOWN, [], {}, AK | {SDK: INI.format("default")}),
-    "CLI disabled": Env(
-        SHOWN_INI.format("default"),
-        [],
-        {"ALIBABA_CLOUD_CLI_PROFILE_DISABLED": "true"},
-        AK | {SDK: INI.format("default")},
+        cli(profile("OIDC", oidc_provider_arn=PROVIDER, ram_role_arn=ROLE, oidc_token_file="{home}/token")),
     ),
     "CLI with a byte order mark": Env(SHOWN, [], {}, {CLI: "\ufeff" + AK[CLI]}),
     "CLI, two of one name": Env(SHOWN, [], {}, cli(profile("AK", **KEYS), profile("EcsRamRole", ram_role_name="n"))),
     "current profile": Env('profile "b"', [], {}, cli(profile("AK", "b", **KEYS), current="b")),
-    "SDK": Env(SHOWN_INI.format("default"), [], {}, {SDK: INI.format("default")}),
-    "SDK by its other name": Env(
-        'profile "default" of ~/.alibabacloud/credentials.ini', [], {}, {SDK + ".ini": INI.format("default")}
-    ),
-    "SDK elsewhere": Env(
-        'profile "default"', [], {"ALIBABA_CLOUD_CREDENTIALS_FILE": "{home}/other"}, {"other": INI.format("default")}
-    ),
-    "SDK without a default": Env("ECS metadata, role m", MACHINE, {}, {SDK: INI.format("other")}),
-    "SDK, a chosen profile": Env(
-        SHOWN_INI.format("p"), [], {"ALIBABA_CLOUD_PROFILE": "p"}, AK | {SDK: INI.format("p")}
-    ),
+    "CLI before the file of the SDK": Env(SHOWN, [], {}, AK | {SDK: "[default]"}),
+    "CLI disabled": Env("ECS metadata, role m", MACHINE, {"ALIBABA_CLOUD_CLI_PROFILE_DISABLED": "true"}, AK),
     "CLI, a chosen profile": Env(
         'profile "base"', [], {"ALIBABA_CLOUD_PROFILE": "base"}, cli(profile("CloudSSO"), BASE)
     ),
     "nothing": Env("ECS metadata, role m", MACHINE),
     "named role": Env("ECS metadata, role n", [MACHINE[0], MACHINE[2]], {"ALIBABA_CLOUD_ECS_METADATA": "n"}),
-    "machine before URI": Env("ECS metadata, role m", MACHINE, URI),
-    "URI": Env("the credentials URI at http://127.0.0.1:99", ["GetCredentialsUri"], URI | NO_MACHINE),
-    "nothing at all": Env(env=NO_MACHINE, refusal=("no credentials found", "ECS metadata is disabled")),
+    "nothing at all": Env(env=NO_MACHINE, refusal=("no credentials found", "ECS metadata: it is disabled")),
     "half a key": Env(env={"ALIBABA_CLOUD_ACCESS_KEY_ID": "x"}, refusal=("ALIBABA_CLOUD_ACCESS_KEY_SECRET",)),
     "secret alone": Env(env={"ALIBABA_CLOUD_ACCESS_KEY_SECRET": "planted"}, refusal=("ALIBABA_CLOUD_ACCESS_KEY_ID",)),
     "token alone": Env(env={"ALIBABA_CLOUD_SECURITY_TOKEN": "planted"}, refusal=("ALIBABA_CLOUD_SECURITY_TOKEN",)),
@@ -106,14 +85,16 @@ ENVIRONMENTS = {
     "OIDC without its file": Env(
         env=OIDC | {"ALIBABA_CLOUD_OIDC_TOKEN_FILE": "/planted"}, refusal=("the file of ALIBABA_CLOUD_OIDC_TOKEN_FILE",)
     ),
-    "URI of another machine": Env(
-        env=NO_MACHINE | {"ALIBABA_CLOUD_CREDENTIALS_URI": "http://planted.test/"}, refusal=("plain http",)
+    "file of the SDK": Env(files={SDK: "[planted]"}, refusal=("~/.alibabacloud/credentials is not supported",)),
+    "file of the SDK elsewhere": Env(
+        env={"ALIBABA_CLOUD_CREDENTIALS_FILE": "/planted"},
+        refusal=("sets ALIBABA_CLOUD_CREDENTIALS_FILE, which is not",),
     ),
-    "file that is missing": Env(
-        env={"ALIBABA_CLOUD_CREDENTIALS_FILE": "{home}/none"}, refusal=("none cannot be used: No such file",)
+    "URI": Env(
+        env={"ALIBABA_CLOUD_CREDENTIALS_URI": "http://127.0.0.1/planted"},
+        refusal=("sets ALIBABA_CLOUD_CREDENTIALS_URI, which is not",),
     ),
     "CLI is no JSON": Env(files={CLI: "{planted"}, refusal=("~/.aliyun/config.json cannot be used: it is not a JSON",)),
-    "SDK is no INI": Env(files={SDK: "planted\n"}, refusal=("~/.alibabacloud/credentials cannot be used",)),
 }
 BROKEN = {
     "half a key": Env(files=cli(profile("AK", access_key_id="id")), refusal=(f"access_key_secret of {SHOWN}",)),
@@ -128,7 +109,7 @@ BROKEN = {
     "no mode": Env(files=cli(profile("")), refusal=(SHOWN, "mode")),
     "current profile is missing": Env(files=cli(BASE), refusal=("~/.aliyun/config.json", 'no profile "default"')),
     "chosen profile is misspelt": Env(
-        env={"ALIBABA_CLOUD_PROFILE": "bse"}, files=cli(BASE), refusal=('no profile "bse"', "ALIBABA_CLOUD_PROFILE")
+        env={"ALIBABA_CLOUD_PROFILE": "bse"}, files=cli(BASE), refusal=('no profile "bse"',)
     ),
     "no profile is current": Env(
         files=cli(BASE, current=""), refusal=("~/.aliyun/config.json", "no profile is current")
@@ -141,15 +122,11 @@ BROKEN = {
         files=cli(profile("ChainableRamRoleArn", source_profile="default", ram_role_arn=ROLE)),
         refusal=("source_profile",),
     ),
-    "half a key of the SDK": Env(
-        files={SDK: "[default]\ntype = access_key\naccess_key_id = id\n"},
-        refusal=(f"access_key_secret of {SHOWN_INI.format('default')}",),
-    ),
 }
 
 
 def answer(request: httpx.Request) -> httpx.Response:
-    """STS, the metadata service of a machine with the role `m`, and a credentials URI."""
+    """STS, and the metadata service of a machine with the role `m`."""
     path = request.url.path
     keys = {"AccessKeyId": "issued", "AccessKeySecret": "planted-i", "SecurityToken": "planted-t"}
     keys |= {"Expiration": "2099-01-01T00:00:00Z"}
@@ -182,8 +159,8 @@ SECTIONS: dict[str, tuple[Credentials, str, list[str]]] = {
 
 
 BAD_ANSWERS: dict[str, tuple[Answer, str]] = {
-    "no role": (lambda request: httpx.Response(404), "this machine has no RAM role"),
-    "refused": (lambda request: httpx.Response(401), "HTTP 401 the service gave no reason"),
+    "no role": (lambda request: httpx.Response(404), "this machine has no role"),
+    "refused": (lambda request: httpx.Response(401), "HTTP 401 no valid token was given"),
     "a code": (lambda request: httpx.Response(200, json={"Code": "Planted key here"}), "the answer lacks keys"),
     "incomplete": (lambda request: httpx.Response(200, json={"Code": "Success"}), "the answer lacks keys"),
     "broken": (lambda request: httpx.Response(500), "HTTP 500"),

@@ -16,7 +16,7 @@ ROLE = "arn:aws:iam::123456789012:role/{}"
 _STS = """<{0}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><{0}Result><Credentials>
 <AccessKeyId>{1}</AccessKeyId><SecretAccessKey>planted-sts-secret</SecretAccessKey><SessionToken>planted-sts-token</SessionToken>
 <Expiration>{2}</Expiration></Credentials></{0}Result></{0}Response>"""
-_DENIED = """<ErrorResponse><Error><Type>Sender</Type><Code>AccessDenied</Code>
+DENIED = """<ErrorResponse><Error><Type>Sender</Type><Code>AccessDenied</Code>
 <Message>not authorized to perform: sts:AssumeRole</Message></Error></ErrorResponse>"""
 
 
@@ -31,7 +31,8 @@ class AwsServices(ThreadingHTTPServer):
         self.paths: list[str] = []
         self.forms: list[dict[str, list[str]]] = []
         self.machine_role: str | None = "machine"
-        self.denied = False
+        self.sts_answer: tuple[int, str] | None = None
+        """Status and text in the place of keys."""
 
     @property
     def url(self) -> str:
@@ -112,8 +113,9 @@ class _Handler(BaseHTTPRequestHandler):
         operation, role = form["Action"][0], form["RoleArn"][0].rpartition("/")[2]
         if "json" in self.headers.get("Accept", ""):  # as STS does it, which botocore cannot read
             self._send(json.dumps({f"{operation}Response": {}}))
-        elif self.server.denied:
-            self._send(_DENIED, 403, "text/xml")
+        elif self.server.sts_answer is not None:
+            status, text = self.server.sts_answer
+            self._send(text, status, "text/xml")
         else:
             self._send(_STS.format(operation, f"STS.{role}.{asker}", _end()), 200, "text/xml")
 

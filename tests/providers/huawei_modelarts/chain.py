@@ -26,7 +26,6 @@ ASKED = ["AssumeAgencyWithOIDC"]
 
 ENVIRONMENTS = {
     "OIDC": Env(AGENCY, ASKED, OIDC),
-    "OIDC with a token": Env(AGENCY, ASKED, {**OIDC, "HUAWEICLOUD_OIDC_ID_TOKEN": "planted"}),
     "OIDC before keys": Env(AGENCY, ASKED, OIDC | ENV),
     "OIDC before profile": Env(AGENCY, ASKED, OIDC, BASIC),
     "OIDC with a project": Env(AGENCY, ASKED, OIDC | PROJECT, project=PROJECT["HUAWEICLOUD_SDK_PROJECT_ID"]),
@@ -49,6 +48,9 @@ ENVIRONMENTS = {
     "secret alone": Env(env={"HUAWEICLOUD_SDK_SK": "planted"}, refusal=("without HUAWEICLOUD_SDK_AK",)),
     "token alone": Env(env={"HUAWEICLOUD_SDK_SECURITY_TOKEN": "planted"}, refusal=("HUAWEICLOUD_SDK_SECURITY_TOKEN",)),
     "half of OIDC": Env(env={"HUAWEICLOUD_OIDC_AGENCY_URN": "a"}, refusal=("without HUAWEICLOUD_OIDC_PROVIDER_URN",)),
+    "OIDC with a token": Env(
+        env={"HUAWEICLOUD_OIDC_ID_TOKEN": "planted"}, refusal=("sets HUAWEICLOUD_OIDC_ID_TOKEN, which is not",)
+    ),
     "OIDC without its file": Env(
         env=OIDC | {"HUAWEICLOUD_OIDC_TOKEN_FILE": "/planted"}, refusal=("the file of HUAWEICLOUD_OIDC_TOKEN_FILE",)
     ),

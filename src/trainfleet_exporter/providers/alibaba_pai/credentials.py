@@ -3,7 +3,7 @@
 Without a section, keys are found in the order of the vendor's clients. The first source that says something is used,
 even if a service rejects it later: the exporter must not become another user because STS was busy.
 
-    environment ──► OIDC variables ──► CLI profile ──► SDK profile ──► ECS metadata ──► credentials URI
+    environment ──► OIDC variables ──► profile of the CLI ──► ECS metadata
 
 https://www.alibabacloud.com/help/en/sdk/developer-reference/v2-manage-python-access-credentials
 https://www.alibabacloud.com/help/en/ram/developer-reference/api-sts-2015-04-01-assumerole
@@ -16,38 +16,34 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import msgspec
-import yarl
+from msgspec import Struct
 from pydantic import AfterValidator, PlainValidator
 
 from trainfleet_exporter.config import Secret, Section
-from trainfleet_exporter.config.kinds import SecretText, Text, is_loopback, parse_endpoint
+from trainfleet_exporter.config.kinds import SecretText, Text
 from trainfleet_exporter.config.secrets import show
-from trainfleet_exporter.errors import AccessDenied, NotFound, RequestTimedOut, Unreachable
+from trainfleet_exporter.errors import AccessDenied, CloudError
 from trainfleet_exporter.providers.alibaba_pai.api import PaiDialect, judge
 from trainfleet_exporter.providers.key_search import (
-    METADATA,
     CredentialsSection,
     Environment,
+    MachineRoles,
     NoHttp,
     OpenDialect,
-    ProfileFile,
     in_words,
     issued_keys,
-    judge_metadata,
-    open_session,
-    parse_ini,
     secret_of,
     usable,
 )
 from trainfleet_exporter.providers.keys import GivenKeys, Keys
-from trainfleet_exporter.transport import Call, TextForm
+from trainfleet_exporter.transport import Call
 from trainfleet_exporter.transport.json_fields import iso_time
 
 
@@ -121,21 +117,28 @@ class Credentials(CredentialsSection):
     ecs_ram_role: RamRole | None = None
     """RAM role of the ECS instance: its name, or true for the role that the instance has."""
     profile: Text | None = None
-    """Profile in `~/.aliyun/config.json` or `~/.alibabacloud/credentials`."""
+    """Profile in `~/.aliyun/config.json`."""
 
 
 KEPT: Mapping[str, float] = {
-    **dict.fromkeys(("AssumeRole", "AssumeRoleWithOIDC", "GetCredentialsUri"), 2700.0),
+    **dict.fromkeys(("AssumeRole", "AssumeRoleWithOIDC"), 2700.0),
     **dict.fromkeys(("PutToken", "ListRamRoles", "GetRamRoleCredentials"), 6 * 3600 - 900.0),
 }
 """Seconds for which the answer of an operation is used, as a rule."""
 _PREFIX = "ALIBABA_CLOUD_"
 _KEYS = (_PREFIX + "ACCESS_KEY_ID", _PREFIX + "ACCESS_KEY_SECRET", _PREFIX + "SECURITY_TOKEN")
 _OIDC = (_PREFIX + "OIDC_PROVIDER_ARN", _PREFIX + "OIDC_TOKEN_FILE", _PREFIX + "ROLE_ARN")
-_SDK_FILE = (_PREFIX + "CREDENTIALS_FILE", ".alibabacloud", "credentials")
+_UNSUPPORTED = (_PREFIX + "CREDENTIALS_FILE", _PREFIX + "CREDENTIALS_URI")
+_CLI, _SDK = "~/.aliyun/config.json", (".alibabacloud", "credentials")
 _STS_VERSION = "2015-04-01"
 _ISSUED = ("AccessKeyId", "AccessKeySecret", "SecurityToken", "Expiration")
-_A_ROLE_NAME = TextForm("the name of a role", re.compile(r"[A-Za-z0-9._+=,@-]{1,64}"))
+_ROLES = MachineRoles(
+    origin="ECS metadata",
+    operations=("PutToken", "ListRamRoles", "GetRamRoleCredentials"),
+    carrier="X-aliyun-ecs-metadata-token",
+    path="/latest/meta-data/ram/security-credentials/",
+    names=_ISSUED,
+)
 
 
 async def load(section: Credentials | None, environ: Mapping[str, str], http: NoHttp) -> Keys:
@@ -148,7 +151,7 @@ async def load(section: Credentials | None, environ: Mapping[str, str], http: No
     if section.ecs_ram_role is not None:
         return await _machine(env, http, "" if section.ecs_ram_role is True else section.ecs_ram_role)
     if section.profile is not None:
-        return await _chosen_profile(env, http, section.profile)
+        return await _use(env, http, _profiles(env)[0], section.profile)
     if section.access_key_id is not None and section.access_key_secret is not None:
         keys = GivenKeys(section.access_key_id, section.access_key_secret, section.security_token).current()
     else:
@@ -166,25 +169,23 @@ async def _chain(env: Environment, http: NoHttp) -> Keys:
         provider, path, role = map(env.get, _OIDC)
         token, name = secret_of(Path(path), f"the file of {_OIDC[1]}"), env.get(_PREFIX + "ROLE_SESSION_NAME")
         return await _assume_with_oidc(http, provider, token, role, name)
-    if chosen := env.get(_PREFIX + "PROFILE"):
-        return await _chosen_profile(env, http, chosen, f", which {_PREFIX}PROFILE names,")
-    for file, profiles, current in _profiles(env):
-        if current is not None:
-            return await _use(env, http, file, profiles, current)
-    passed = f"no credentials found: the environment sets no keys; {_shown_files(env)} have no profile; ECS metadata"
-    instead = f"set {_KEYS[0]} or give the machine a RAM role"
-    uri = env.get(_PREFIX + "CREDENTIALS_URI")
-    if not env.is_true(_PREFIX + "ECS_METADATA_DISABLED"):
-        wanted = env.get(_PREFIX + "ECS_METADATA")
-        try:
-            return await _machine(env, http, wanted)
-        except (NotFound, Unreachable, RequestTimedOut) as error:  # this machine has none
-            if wanted or not uri:
-                error.message = error.message if wanted else f"{passed}: {error.message}; {instead}"
-                raise
-    if uri:
-        return await _credentials_uri(http, uri)
-    raise AccessDenied(f"{passed} is disabled; {instead}")
+    profiles, current = _profiles(env)
+    if (chosen := env.get(_PREFIX + "PROFILE") or current) or profiles:
+        return await _use(env, http, profiles, chosen)
+    # Their authors mean another identity than that of the machine.
+    if unsupported := [name for name in _UNSUPPORTED if env.get(name)]:
+        raise AccessDenied(f"the environment sets {unsupported[0]}, which is not supported; use {_CLI}")
+    if (sdk := env.file("", *_SDK)).read(str, "a text") is not None:
+        raise AccessDenied(f"{sdk.shown} is not supported; use {_CLI}")
+    wanted, passed = env.get(_PREFIX + "ECS_METADATA"), f"the environment sets no keys; {_CLI} has no profile"
+    try:
+        if env.get(_PREFIX + "ECS_METADATA_DISABLED").lower() == "true":
+            raise AccessDenied("it is disabled")
+        return await _machine(env, http, wanted)
+    except CloudError as error:
+        instead = f"set {_KEYS[0]} or give the machine a RAM role"
+        error.message = f"no credentials found: {passed}; ECS metadata: {error.message}; {instead}"
+        raise
 
 
 def _session(role: str, name: str = "", policy: str = "") -> Mapping[str, str]:
@@ -223,120 +224,51 @@ async def _assume_with_oidc(http: NoHttp, provider: str, token: Secret, role: st
     return await issued_keys(http, call, OpenDialect("sts", judge, headers), origin, _ISSUED, inside="Credentials")
 
 
-async def _machine(env: Environment, http: NoHttp, wanted: str) -> Keys:
+async def _machine(env: Environment, http: NoHttp, role: str) -> Keys:
     """The keys of the machine's RAM role."""
-    http.asks(f"ECS metadata, role {wanted}" if wanted else "ECS metadata")
-    ttl, carrier = {"X-aliyun-ecs-metadata-token-ttl-seconds": "21600"}, "X-aliyun-ecs-metadata-token"
-    session = await open_session(http, "PutToken", "/latest/api/token", ttl, carrier)
-    if not session.secrets and env.is_true(_PREFIX + "IMDSV1_DISABLED"):
-        raise AccessDenied("the metadata service gives no tokens, and asking without one is disabled")
-    path, role = "/latest/meta-data/ram/security-credentials/", wanted
-    try:
-        if not role:
-            role = str(await http.call(Call(operation="ListRamRoles", path=path, text=_A_ROLE_NAME), dict, session))
-        call = Call(operation="GetRamRoleCredentials", path=path + quote(role, safe=""))
-        return await issued_keys(http, call, session, f"ECS metadata, role {role}", _ISSUED)
-    except NotFound as error:
-        error.message = f"this machine has no RAM role {wanted}".rstrip()
-        raise
+    return await _ROLES.keys(http, role, is_required=env.get(_PREFIX + "IMDSV1_DISABLED").lower() == "true")
 
 
-async def _credentials_uri(http: NoHttp, uri: str) -> Keys:
-    """The keys that an address answers. Its path and query can be secret."""
-    name = _PREFIX + "CREDENTIALS_URI"
-    try:
-        url = yarl.URL(uri)
-        base_url, target = parse_endpoint(f"{url.scheme}://{url.raw_authority}"), url.raw_path_qs
-    except ValueError:
-        raise AccessDenied(f"{name} is not an http or https address") from None
-    is_near = is_loopback(base_url)
-    if url.scheme == "http" and not is_near:
-        raise AccessDenied(f"{name} uses plain http to another machine")
-    dialect = OpenDialect(METADATA, judge_metadata, secrets=(target,), target=target, is_near=is_near)
-    call = Call(operation="GetCredentialsUri", path="/")
-    return await issued_keys(http, call, dialect, f"the credentials URI at {base_url}", _ISSUED, url=base_url)
+# Profiles of the vendor's CLI: a list, and the name of the current one.
+
+_Profiles: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 
-# Profiles of the vendor's files: `~/.aliyun/config.json` of its CLI, and `~/.alibabacloud/credentials` of its SDKs. The
-# first is JSON with a list of profiles and the name of the current one. The second is INI, with other names.
-
-_TYPES = {
-    "access_key": "AK",
-    "sts": "StsToken",
-    "ram_role_arn": "RamRoleArn",
-    "ecs_ram_role": "EcsRamRole",
-    "oidc_role_arn": "OIDC",
-}
-"""Types of the INI file, and modes of the CLI for them."""
-_INI_KEYS = {
-    "mode": "type",
-    "ram_role_arn": "role_arn",
-    "ram_session_name": "role_session_name",
-    "sts_token": "security_token",
-    "ram_role_name": "role_name",
-    "oidc_token_file": "oidc_token_file_path",
-}
-"""Keys of the CLI, and keys of the INI file for them."""
-_Profiles: TypeAlias = Mapping[str, Mapping[str, object]]
+class _File(Struct):
+    current: str | None = None
+    profiles: list[dict[str, Any]] | None = None
 
 
-def _profiles(env: Environment) -> Iterator[tuple[ProfileFile, _Profiles, str | None]]:
-    """The files that exist in their order, their profiles by name, and the profile that is used without a choice.
-
-    AccessDenied for a file of no use.
-    """
-    cli = env.file("", ".aliyun", "config.json")
-    if not env.is_true(_PREFIX + "CLI_PROFILE_DISABLED") and (read := cli.read(_parse_cli, "a JSON file of the CLI")):
-        yield cli, *read
-    for name in ("credentials", "credentials.ini"):  # of the vendor's documentation, and of its Python client
-        sdk = env.file(*_SDK_FILE[:2], name)
-        if (sections := sdk.read(partial(parse_ini, comments=("#",)), "an INI file")) is not None:
-            yield sdk, sections, "default" if "default" in sections else None
-            return
+def _profiles(env: Environment) -> tuple[_Profiles, str]:
+    """The profiles by name, and the current one. AccessDenied for a file of no use."""
+    found = None
+    if env.get(_PREFIX + "CLI_PROFILE_DISABLED").lower() != "true":
+        file = env.file("", *Path(_CLI).parts[1:])
+        found = file.read(partial(msgspec.json.decode, type=_File), "a JSON file of the CLI")
+    found = found or _File()
+    # Of several with one name, the vendor's tools use the first.
+    return {str(each.get("name")): each for each in reversed(found.profiles or [])}, found.current or ""
 
 
-def _parse_cli(raw: str) -> tuple[_Profiles, str | None]:
-    config = msgspec.json.decode(raw, type=dict[str, Any])
-    listed = msgspec.convert(config.get("profiles") or [], list[dict[str, Any]])
-    # Of several with one name, the vendor's tools use the first. Profiles of which none is current are a fault.
-    current = str(config.get("current") or "")
-    return {str(profile.get("name")): profile for profile in reversed(listed)}, current if current or listed else None
-
-
-def _shown_files(env: Environment) -> str:
-    return f"~/.aliyun/config.json and {env.file(*_SDK_FILE).shown}"
-
-
-async def _chosen_profile(env: Environment, http: NoHttp, name: str, by: str = "") -> Keys:
-    """The keys of the first profile of that name."""
-    for file, profiles, _ in _profiles(env):
-        if name in profiles:
-            return await _use(env, http, file, profiles, name)
-    raise AccessDenied(f"no profile {show(name)}{by} in {_shown_files(env)}")
-
-
-async def _use(env: Environment, http: NoHttp, file: ProfileFile, profiles: _Profiles, name: str, *seen: str) -> Keys:
+async def _use(env: Environment, http: NoHttp, profiles: _Profiles, name: str, *seen: str) -> Keys:
     """The keys of a profile. What cannot be used is an AccessDenied that names file, profile and key, but no value."""
-    shown = f"profile {show(name)} of {file.shown}"
+    shown = f"profile {show(name)} of {_CLI}"
     if name in seen:
         raise AccessDenied(f"{shown} cannot be used: source_profile leads back to it")
     if name not in profiles:
-        raise AccessDenied(f"{file.shown} cannot be used: no profile {show(name) if name else 'is current'}")
+        raise AccessDenied(f"{_CLI} cannot be used: no profile {show(name) if name else 'is current'}")
     values = profiles[name]
 
     def get(key: str, *, optional: bool = False) -> str:
-        """A value by the CLI's key. The CLI writes empty ones where its user chose nothing."""
-        written = key if "mode" in values else _INI_KEYS.get(key, key)
-        given = values.get(written)
+        """A value. The CLI writes empty ones where its user chose nothing."""
+        given = values.get(key)
         text = str(given) if isinstance(given, str | int) else ""
-        return text if optional else usable(text, f"{written} of {shown}")
+        return text if optional else usable(text, f"{key} of {shown}")
 
     def role() -> tuple[str, str, str]:
-        chosen = get("ram_session_name", optional=True) or get("role_session_name", optional=True)
-        return get("ram_role_arn"), chosen, get("policy", optional=True)
+        return get("ram_role_arn"), get("ram_session_name", optional=True), get("policy", optional=True)
 
-    mode = get("mode", optional=True)
-    match _TYPES.get(mode, mode):
+    match mode := get("mode", optional=True):
         case "AK":
             # There may be the token of earlier keys, which does not belong to these.
             return Keys(get("access_key_id"), get("access_key_secret"), origin=shown)
@@ -345,13 +277,13 @@ async def _use(env: Environment, http: NoHttp, file: ProfileFile, profiles: _Pro
         case "EcsRamRole":
             return await _machine(env, http, get("ram_role_name", optional=True))
         case "OIDC":
-            token = secret_of(file.path.parent / get("oidc_token_file"), f"oidc_token_file of {shown}")
+            token = secret_of(Path(get("oidc_token_file")), f"oidc_token_file of {shown}")
             return await _assume_with_oidc(http, get("oidc_provider_arn"), token, *role())
         case "RamRoleArn":
             keys = Keys(get("access_key_id"), get("access_key_secret"), origin=shown)
         case "ChainableRamRoleArn":
-            keys = await _use(env, http, file, profiles, get("source_profile"), *seen, name)
+            keys = await _use(env, http, profiles, get("source_profile"), *seen, name)
         case _:
-            allowed = f"allowed: {', '.join(_TYPES.values())}, ChainableRamRoleArn"
+            allowed = "allowed: AK, StsToken, EcsRamRole, OIDC, RamRoleArn, ChainableRamRoleArn"
             raise AccessDenied(f"{shown} cannot be used: mode {show(mode)} is not supported; {allowed}")
     return await _assume(http, keys, _session(*role()), get("external_id", optional=True))

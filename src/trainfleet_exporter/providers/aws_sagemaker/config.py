@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 from trainfleet_exporter.config.kinds import AllOrList, Duration, Endpoint, Flag, Region
 from trainfleet_exporter.config.schema import Collector, OptionalCollector, ProviderConfig, Section, SlowCollector
 from trainfleet_exporter.providers.aws_sagemaker.api import known_regions, public_endpoint
-from trainfleet_exporter.providers.aws_sagemaker.credentials import Credentials, Load
+from trainfleet_exporter.providers.aws_sagemaker.credentials import Credentials, load
 from trainfleet_exporter.providers.key_search import checked
 
 WORKSPACE_ID = "default"
@@ -70,7 +70,7 @@ class AwsSageMakerConfig(ProviderConfig):
 
     region: Region
     """The cloud's ID of the region, such as us-east-1. The addresses of the APIs follow from it."""
-    credentials: Annotated[Credentials | None, checked(Load())] = Field(default=None, validate_default=True)
+    credentials: Annotated[Credentials | None, checked(load)] = Field(default=None, validate_default=True)
     """Credentials. Default: the default chain of the vendor."""
     fips: Flag = False
     """Uses the addresses of the region that meet FIPS 140."""

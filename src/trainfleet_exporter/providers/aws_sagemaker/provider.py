@@ -13,7 +13,7 @@ from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.aws_sagemaker import jobs
 from trainfleet_exporter.providers.aws_sagemaker.api import AwsDialect, Calls
 from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
-from trainfleet_exporter.providers.aws_sagemaker.credentials import KEPT, Load
+from trainfleet_exporter.providers.aws_sagemaker.credentials import KEPT, load
 from trainfleet_exporter.providers.aws_sagemaker.pools import Pools
 from trainfleet_exporter.providers.aws_sagemaker.usage import Usage, past_usage
 from trainfleet_exporter.providers.key_search import KeyHttp, open_credential
@@ -31,7 +31,8 @@ class AwsSageMaker:
         apis = ("sagemaker", *(("cloudwatch",) if config.collectors.usage.enabled else ()))
         self.endpoints = {api: config.endpoint(api) for api in apis}
         self._key_http = KeyHttp(self._transport, context, config.endpoint, self.endpoints)
-        self.identity = open_credential(config.name, config.credentials, Load(config), self._key_http, os.environ)
+        find = partial(load, config=config)
+        self.identity = open_credential(config.name, config.credentials, find, self._key_http, os.environ)
         self.calls = {
             api: Calls(self._transport.client(url, AwsDialect(api, config.region, self.identity, context.clock)))
             for api, url in list(self.endpoints.items())

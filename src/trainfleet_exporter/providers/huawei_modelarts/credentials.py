@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -102,9 +103,10 @@ KEPT: Mapping[str, float] = {
 }
 """Seconds for which the answer of an operation is used, as a rule."""
 _SDK, _BY_OIDC = "HUAWEICLOUD_SDK_", "HUAWEICLOUD_OIDC_"
+_OIDC = (_BY_OIDC + "PROVIDER_URN", _BY_OIDC + "AGENCY_URN", _BY_OIDC + "TOKEN_FILE")
 _KEYS, _PROJECT = (_SDK + "AK", _SDK + "SK", _SDK + "SECURITY_TOKEN"), _SDK + "PROJECT_ID"
 _FILE = (_SDK + "CREDENTIALS_FILE", ".huaweicloud", "credentials")
-_POD_IDENTITY = "HC_CONTAINER_CREDENTIALS_FULL_URI"
+_UNSUPPORTED = (_BY_OIDC + "ID_TOKEN", "HC_CONTAINER_CREDENTIALS_FULL_URI")
 _OF_STS = ("access_key_id", "secret_access_key", "security_token", "expiration")
 _OF_METADATA = ("access", "secret", "securitytoken", "expires_at")
 """Names of the parts of keys, and of their end, in answers."""
@@ -133,54 +135,52 @@ async def load(
 
 async def _chain(env: Environment, http: NoHttp) -> Keys:
     project_id = _checked_project(env.get(_PROJECT), _PROJECT)
-    given = _BY_OIDC + "ID_TOKEN"
-    source = given if env.get(given) else _BY_OIDC + "TOKEN_FILE"
-    names = (_BY_OIDC + "PROVIDER_URN", _BY_OIDC + "AGENCY_URN")
-    if env.all_or_none(*names, source):
-        if source == given:
-            token = Secret(usable(env.get(given), given), source="environment")
-        else:
-            token = secret_of(Path(env.get(source)), f"the file of {source}")
-        asked: dict[str, object] = {"provider_urn": env.get(names[0]), "agency_urn": env.get(names[1])}
+    keys = await _first(env, http)
+    return replace(keys, project_id=keys.project_id or project_id)
+
+
+async def _first(env: Environment, http: NoHttp) -> Keys:
+    if env.all_or_none(*_OIDC):
+        provider, agency, path = map(env.get, _OIDC)
         policies = [part.strip() for part in env.get(_BY_OIDC + "POLICY_IDS").split(",")]
         more = {"agency_session_name": env.get(_BY_OIDC + "SESSION_NAME"), "policy": env.get(_BY_OIDC + "POLICY")}
-        asked |= {"policy_ids": [part for part in policies if part], **more}
-        return await _assume_with_oidc(http, asked, token, project_id)
+        token = secret_of(Path(path), f"the file of {_OIDC[2]}")
+        asked = {"provider_urn": provider, "agency_urn": agency, **more, "policy_ids": list(filter(None, policies))}
+        return await _assume_with_oidc(http, asked, token)
     if env.get(_SDK + "IDP_ID"):
         # The vendor's clients would use this way and no other: its author means another identity.
         raise AccessDenied(f"the environment sets {_SDK}IDP_ID, which is not supported")
-    if (keys := env.keys(*_KEYS, project_id) or _profile(env, "basic")) is not None:
+    if (keys := env.keys(*_KEYS) or _profile(env, "basic")) is not None:
         return keys
-    if env.get(_POD_IDENTITY):
-        # The agency of the server belongs to all of its pods: the author of this variable means another one.
-        raise AccessDenied(f"the environment sets {_POD_IDENTITY}, which is not supported; use an OIDC agency")
+    # The authors of these variables mean another identity than the agency of the server.
+    if unsupported := [name for name in _UNSUPPORTED if env.get(name)]:
+        raise AccessDenied(f"the environment sets {unsupported[0]}, which is not supported; use an OIDC agency")
     try:
-        return await _machine(http, project_id)
+        return await _machine(http)
     except CloudError as error:
         passed = f"the environment sets no keys, {env.file(*_FILE).shown} has no section [basic]"
         error.message = f"no credentials found: {passed}, ECS metadata: {error.message}"
         raise
 
 
-async def _assume_with_oidc(http: NoHttp, asked: Mapping[str, object], token: Secret, project_id: str = "") -> Keys:
+async def _assume_with_oidc(http: NoHttp, asked: Mapping[str, object], token: Secret) -> Keys:
     """Keys of an agency. Not signed: the ID token proves the identity."""
     id_token, chosen = token.reveal(), {name: value for name, value in asked.items() if value}
     usual = {"agency_session_name": "trainfleet-exporter", "duration_seconds": 3600}
     path, body = "/v5/agencies/assume-with-oidc", json.dumps({"id_token": id_token} | usual | chosen).encode()
     call = Call(operation="AssumeAgencyWithOIDC", path=path, method="POST", body=body, secrets=(id_token,))
     origin = f"OIDC agency {asked['agency_urn']}, with the token of {in_words(token.source)}"
-    return await issued_keys(http, call, _open("sts"), origin, _OF_STS, inside="credentials", project_id=project_id)
+    return await issued_keys(http, call, _open("sts"), origin, _OF_STS, inside="credentials")
 
 
-async def _machine(http: NoHttp, project_id: str = "") -> Keys:
+async def _machine(http: NoHttp) -> Keys:
     """The keys of the server's agency."""
     origin = "ECS metadata"
     http.asks(origin)
-    ttl, path = {"X-Metadata-Token-Ttl-Seconds": "21600"}, "/meta-data/latest/api/token"
-    session = await open_session(http, "GetMetadataToken", path, ttl, "X-Metadata-Token")
+    session = await open_session(http, "GetMetadataToken", "/meta-data/latest/api/token", "X-Metadata-Token")
     call = Call(operation="GetSecurityKey", path="/openstack/latest/securitykey")
     try:
-        return await issued_keys(http, call, session, origin, _OF_METADATA, inside="credential", project_id=project_id)
+        return await issued_keys(http, call, session, origin, _OF_METADATA, inside="credential")
     except NotFound as error:
         raise AccessDenied("this server has no agency", operation=call.operation, status=error.status) from None
 
