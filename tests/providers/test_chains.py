@@ -13,7 +13,7 @@ import pytest
 
 from tests.providers.alibaba_pai import chain as alibaba
 from tests.providers.huawei_modelarts import chain as huawei
-from tests.providers.key_rig import Env
+from tests.providers.key_rig import Answer, Env
 from tests.support.hang import at_most
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.providers import key_search
@@ -75,7 +75,7 @@ def test_machine_that_gives_no_keys_says_why(cloud: str, name: str, tmp_path: Pa
 @CLOUDS
 def test_old_metadata_service_is_asked_without_a_session(cloud: str, tmp_path: Path) -> None:
     chain = CHAINS[cloud]
-    for status in (403, 404, 500):
+    for status in (403, 404, 405, 503):
         old = httpx.Response(status)
         found = chain.use(Env(), tmp_path, None, lambda r, old=old: old if r.method == "PUT" else chain.answer(r))  # type: ignore[misc]
         assert found.calls == chain.environments["nothing"].calls
@@ -83,8 +83,9 @@ def test_old_metadata_service_is_asked_without_a_session(cloud: str, tmp_path: P
 
 
 @CLOUDS
-def test_metadata_that_gives_no_token_names_the_hop_limit(cloud: str, tmp_path: Path) -> None:
-    found = CHAINS[cloud].use(Env(), tmp_path, answer=lambda r: hang(r) if r.method == "PUT" else httpx.Response(401))
+@pytest.mark.parametrize("without", [hang, lambda request: httpx.Response(401)])
+def test_metadata_that_gives_no_token_names_the_hop_limit(cloud: str, without: Answer, tmp_path: Path) -> None:
+    found = CHAINS[cloud].use(Env(), tmp_path, answer=lambda r: (hang if r.method == "PUT" else without)(r))
     assert "hop limit of the metadata service must be 2 or more" in found.refusal
     assert found.calls == CHAINS[cloud].environments["nothing"].calls[:2]
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar, cast
 from urllib.parse import quote
 
 from pydantic import ValidationInfo, WrapValidator, model_validator
@@ -21,7 +21,7 @@ from pydantic import ValidatorFunctionWrapHandler as Handler
 from trainfleet_exporter.config import Secret, Section
 from trainfleet_exporter.config.kinds import Surroundings
 from trainfleet_exporter.config.secrets import is_plain, show, unusable_secret
-from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound
+from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, RequestTimedOut, Unreachable
 from trainfleet_exporter.process.files import read_regular_file
 from trainfleet_exporter.providers.judging import ServerClock, error_of, kind_of
 from trainfleet_exporter.providers.keys import Credential, FetchedKeys, GivenKeys, Keys
@@ -112,52 +112,57 @@ class OpenDialect:
         return SignedRequest(call.method, call.path, {"host": host, **self.headers(call)}, call.body, self.secrets)
 
 
-async def open_session(
-    http: NoHttp, operation: str, path: str, carrier: str, *, url: str = "", is_required: bool = False
-) -> OpenDialect:
-    """The metadata service with a token of a session in the header `carrier`; without one if there is none."""
-    call, ttl = Call(operation=operation, path=path, method="PUT", text=_A_TOKEN), {f"{carrier}-ttl-seconds": "21600"}
-    try:
-        token = str(await http.call(call, dict, OpenDialect(METADATA, judge_metadata, lambda _: ttl), url))
-    except CloudError:
-        if is_required:
-            raise
-        return OpenDialect(METADATA, judge_metadata)
-    return OpenDialect(METADATA, judge_metadata, lambda _: {carrier: token}, (token,))
-
-
-class MachineRoles(NamedTuple):
-    """How a metadata service issues the keys of a machine's role."""
+class MetadataService(NamedTuple):
+    """How a metadata service issues the keys of the machine's role or agency."""
 
     origin: str
     operations: tuple[str, str, str]
-    """What begins a session, lists the roles, and gives the keys of one."""
+    """What begins a session, lists the roles (empty if there is no list), and gives the keys."""
     carrier: str
+    """The header with the token of a session."""
     path: str
     names: Sequence[str]
-    """See issued_keys."""
+    """See issued_keys, also for `inside`."""
+    inside: str = ""
+    session_path: str = "/latest/api/token"
 
     async def keys(self, http: NoHttp, role: str = "", *, url: str = "", is_required: bool = False) -> Keys:
         """The keys of a role, or of the one that the machine has. Without a session unless that `is_required`."""
-        begin, list_roles, get_keys = self.operations
         http.asks(f"{self.origin}, role {role}" if role else self.origin)
-        session = await open_session(http, begin, "/latest/api/token", self.carrier, url=url, is_required=is_required)
+        call = Call(operation=self.operations[0], path=self.session_path, method="PUT", text=_A_TOKEN)
+        ttl = {f"{self.carrier}-ttl-seconds": "21600"}
         try:
-            if not role:
+            token = str(await http.call(call, dict, OpenDialect(METADATA, judge_metadata, lambda _: ttl), url))
+        except CloudError as error:
+            if isinstance(error, RequestTimedOut | Unreachable):
+                error.message += " (in a container, the hop limit of the metadata service must be 2 or more)"
+            if is_required:
+                raise
+            try:
+                return await self._ask(http, OpenDialect(METADATA, judge_metadata), role, url)
+            except CloudError as other:
+                raise (error if error.transient or isinstance(other, AccessDenied) else other) from None
+        session = OpenDialect(METADATA, judge_metadata, lambda _: {self.carrier: token}, (token,))
+        return await self._ask(http, session, role, url)
+
+    async def _ask(self, http: NoHttp, session: OpenDialect, role: str, url: str) -> Keys:
+        _, list_roles, get_keys = self.operations
+        try:
+            if list_roles and not role:
                 call = Call(operation=list_roles, path=self.path, text=_A_ROLE)
                 role = str(await http.call(call, dict, session, url))
-            call = Call(operation=get_keys, path=self.path + quote(role, safe=""))
-            return await issued_keys(http, call, session, f"{self.origin}, role {role}", self.names, url=url)
+            call, origin = Call(operation=get_keys, path=self.path + quote(role, safe="")), self.origin
+            origin += f", role {role}" if role else ""
+            return await issued_keys(http, call, session, origin, self.names, inside=self.inside, url=url)
         except NotFound as error:
-            error.message = f"this machine has no role {role}".rstrip()
+            error.message = f"this machine has no role or agency {role}".rstrip()
             raise
 
 
 def judge_metadata(answer: HttpAnswer) -> CloudError | None:
     """None for a good answer; else what went wrong, by its HTTP status alone: the bodies of errors are pages."""
     kind = kind_of(answer.status)
-    hint = "no valid token was given (in a container, the hop limit of the metadata service must be 2 or more)"
-    return None if kind is None else error_of(kind, hint if kind is AccessDenied else "", status=answer.status)
+    return None if kind is None else error_of(kind, "", status=answer.status)
 
 
 async def issued_keys(
@@ -189,8 +194,7 @@ def without_calls(found: Coroutine[Any, Any, Keys]) -> Keys | str:
     try:
         found.send(None)
     except StopIteration as done:
-        keys: Keys = done.value
-        return keys
+        return cast("Keys", done.value)
     except _CallNeeded as needed:
         return str(needed)
     raise AssertionError("a search without calls never waits")
@@ -226,8 +230,7 @@ def open_credential(
         http.deadline = deadline
         return await load(section, environ, http)
 
-    origin = known if isinstance(known, str) else known.origin
-    return FetchedKeys(provider, origin, fetch, clock=http.clock.now)
+    return FetchedKeys(provider, known if isinstance(known, str) else known.origin, fetch, clock=http.clock.now)
 
 
 # Sources: the environment, files, and the section of the config.

@@ -159,8 +159,8 @@ SECTIONS: dict[str, tuple[Credentials, str, list[str]]] = {
 
 
 BAD_ANSWERS: dict[str, tuple[Answer, str]] = {
-    "no role": (lambda request: httpx.Response(404), "this machine has no role"),
-    "refused": (lambda request: httpx.Response(401), "HTTP 401 no valid token was given"),
+    "no role": (lambda request: httpx.Response(404), "this machine has no role or agency"),
+    "refused": (lambda request: httpx.Response(401), "HTTP 401 the service gave no reason"),
     "a code": (lambda request: httpx.Response(200, json={"Code": "Planted key here"}), "the answer lacks keys"),
     "incomplete": (lambda request: httpx.Response(200, json={"Code": "Success"}), "the answer lacks keys"),
     "broken": (lambda request: httpx.Response(500), "HTTP 500"),

@@ -74,7 +74,9 @@ class _Handler(BaseHTTPRequestHandler):
         if path.startswith("/latest/meta-data/iam/security-credentials"):
             self.server.asked.append("imds")
             role = self.server.machine_role
-            if role is None:
+            if self.headers.get("x-aws-ec2-metadata-token") != "session-token":
+                self._send("", 401)
+            elif role is None:
                 self._send("none", 404)
             elif path.endswith("/"):
                 self._send(role)
@@ -83,7 +85,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif path == "/container":
             self.server.asked.append("container")
             who = self.headers.get("Authorization", "CONTAINER")
-            self._send(json.dumps({"AccessKeyId": who, **keys}))
+            self._send(json.dumps({"AccessKeyId": who, **keys, "Expiration": _end(minutes=9)}))
         elif path == "/federation/credentials":
             self.server.asked.append("sso")
             end = int((datetime.now(UTC) + timedelta(hours=1)).timestamp() * 1000)
@@ -127,5 +129,5 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(text.encode())
 
 
-def _end() -> str:
-    return (datetime.now(UTC) + timedelta(hours=6)).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _end(minutes: int = 360) -> str:
+    return (datetime.now(UTC) + timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -401,12 +401,13 @@ def test_no_proxy_gets_a_call_to_metadata(
 
 V1 = {"AWS_EC2_METADATA_V1_DISABLED": "true"}
 CLOSED = "http://127.0.0.1:1"
+HOPS = "the hop limit of the metadata service must be 2 or more"
 AWAY = {
-    "no connection": (Env(env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}), {"network"}, "ListRoles"),
+    "no connection": (Env(env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}), {"network"}, HOPS),
     "no connection, v1 disabled": (
         Env(env=V1 | {"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}),
         {"network"},
-        "PutToken",
+        HOPS,
     ),
     "no address": (
         Env(env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": f"{CLOSED}/planted"}),
@@ -416,7 +417,7 @@ AWAY = {
     "source": (
         Env("[default]\n" + MACHINE_ROLE, env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}),
         {"network"},
-        "refused",
+        HOPS,
     ),
     "container": (Env(env={"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{CLOSED}/planted"}), {"network"}, "container"),
     "container fails": (

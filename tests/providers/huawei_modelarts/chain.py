@@ -110,7 +110,7 @@ SECTIONS: dict[str, tuple[Credentials, str, list[str]]] = {
 
 NO_TOKEN = {"access": "a", "secret": "planted", "expires_at": "2099-01-01T00:00:00.000000Z"}
 BAD_ANSWERS: dict[str, tuple[Answer, str]] = {
-    "no agency": (lambda request: httpx.Response(404), "this server has no agency"),
+    "no agency": (lambda request: httpx.Response(404), "this machine has no role or agency"),
     "incomplete": (lambda request: httpx.Response(200, json={"credential": NO_TOKEN}), "the answer lacks keys"),
     "broken": (lambda request: httpx.Response(500), "HTTP 500"),
 }

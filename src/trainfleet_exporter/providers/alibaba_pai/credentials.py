@@ -34,7 +34,7 @@ from trainfleet_exporter.providers.alibaba_pai.api import PaiDialect, judge
 from trainfleet_exporter.providers.key_search import (
     CredentialsSection,
     Environment,
-    MachineRoles,
+    MetadataService,
     NoHttp,
     OpenDialect,
     in_words,
@@ -132,7 +132,7 @@ _UNSUPPORTED = (_PREFIX + "CREDENTIALS_FILE", _PREFIX + "CREDENTIALS_URI")
 _CLI, _SDK = "~/.aliyun/config.json", (".alibabacloud", "credentials")
 _STS_VERSION = "2015-04-01"
 _ISSUED = ("AccessKeyId", "AccessKeySecret", "SecurityToken", "Expiration")
-_ROLES = MachineRoles(
+_METADATA = MetadataService(
     origin="ECS metadata",
     operations=("PutToken", "ListRamRoles", "GetRamRoleCredentials"),
     carrier="X-aliyun-ecs-metadata-token",
@@ -226,7 +226,7 @@ async def _assume_with_oidc(http: NoHttp, provider: str, token: Secret, role: st
 
 async def _machine(env: Environment, http: NoHttp, role: str) -> Keys:
     """The keys of the machine's RAM role."""
-    return await _ROLES.keys(http, role, is_required=env.get(_PREFIX + "IMDSV1_DISABLED").lower() == "true")
+    return await _METADATA.keys(http, role, is_required=env.get(_PREFIX + "IMDSV1_DISABLED").lower() == "true")
 
 
 # Profiles of the vendor's CLI: a list, and the name of the current one.

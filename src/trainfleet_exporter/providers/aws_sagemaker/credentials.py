@@ -43,7 +43,7 @@ from trainfleet_exporter.providers.key_search import (
     CredentialsSection,
     Environment,
     KeyHttp,
-    MachineRoles,
+    MetadataService,
     NoHttp,
     OpenDialect,
     in_words,
@@ -121,11 +121,11 @@ KEPT: Mapping[str, float] = {
 }
 """Seconds for which the response of an operation is normally used."""
 _SAYS = (
-    *("aws_access_key_id", "aws_secret_access_key", "aws_se", "role_arn", "source_profile", "credential_"),
-    *("web_identity_", "login_session", "sso_", "mfa_serial"),
+    *("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_security_token", "role_arn"),
+    *("source_profile", "credential_", "web_identity_", "login_session", "sso_", "mfa_serial"),
 )
 """How keys of a profile begin by which its author chose an identity."""
-_ROLES = MachineRoles(
+_METADATA = MetadataService(
     origin="EC2 metadata",
     operations=("PutToken", "ListRoles", "GetRoleKeys"),
     carrier="x-aws-ec2-metadata-token",
@@ -136,7 +136,7 @@ _FOUND = {
     "ec2-credentials-file": "file of AWS_CREDENTIAL_FILE",
     "boto-config": "boto config",
     "container-role": "container credentials endpoint",
-    "iam-role": _ROLES.origin,
+    "iam-role": _METADATA.origin,
 }
 """By botocore's name of a method, the origin for users. All other methods belong to a profile."""
 _SESSION = {"RoleSessionName": "trainfleet-exporter"}
@@ -337,7 +337,7 @@ class _Search:
         self._http.asks(self._origin)
         url = self._config.endpoints.metadata or session.get_config_variable("ec2_metadata_service_endpoint")
         url, is_required = url or self._config.metadata_service, session.get_config_variable("ec2_metadata_v1_disabled")
-        keys = self._ask(partial(_ROLES.keys, self._http, url=url.rstrip("/"), is_required=is_required))
+        keys = self._ask(partial(_METADATA.keys, self._http, url=url.rstrip("/"), is_required=is_required))
         end = datetime.fromtimestamp(keys.expires, UTC)
         return RefreshableCredentials(*keys.parts(), end, None, keys.origin, _never)
 

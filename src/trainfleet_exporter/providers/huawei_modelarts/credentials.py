@@ -23,18 +23,18 @@ from pathlib import Path
 from trainfleet_exporter.config import Secret, Section
 from trainfleet_exporter.config.kinds import Flag, SecretText, Text
 from trainfleet_exporter.config.secrets import is_plain, show
-from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound
+from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError
 from trainfleet_exporter.providers.huawei_modelarts.api import Token, judge
 from trainfleet_exporter.providers.key_search import (
     CredentialsSection,
     Environment,
     KeyHttp,
+    MetadataService,
     NoHttp,
     OpenDialect,
     in_words,
     issued_keys,
     open_credential,
-    open_session,
     parse_ini,
     secret_of,
     usable,
@@ -108,8 +108,16 @@ _KEYS, _PROJECT = (_SDK + "AK", _SDK + "SK", _SDK + "SECURITY_TOKEN"), _SDK + "P
 _FILE = (_SDK + "CREDENTIALS_FILE", ".huaweicloud", "credentials")
 _UNSUPPORTED = (_BY_OIDC + "ID_TOKEN", "HC_CONTAINER_CREDENTIALS_FULL_URI")
 _OF_STS = ("access_key_id", "secret_access_key", "security_token", "expiration")
-_OF_METADATA = ("access", "secret", "securitytoken", "expires_at")
 """Names of the parts of keys, and of their end, in answers."""
+_METADATA = MetadataService(
+    origin="ECS metadata",
+    operations=("GetMetadataToken", "", "GetSecurityKey"),
+    carrier="X-Metadata-Token",
+    path="/openstack/latest/securitykey",
+    names=("access", "secret", "securitytoken", "expires_at"),
+    inside="credential",
+    session_path="/meta-data/latest/api/token",
+)
 
 
 async def load(
@@ -123,7 +131,7 @@ async def load(
         asked = {"provider_urn": section.oidc.provider_urn, "agency_urn": section.oidc.agency_urn}
         return await _assume_with_oidc(http, asked, section.oidc.token)
     if section.ecs_agency:
-        return await _machine(http)
+        return await _METADATA.keys(http)
     if section.profile is not None:
         if (keys := _profile(env, section.profile)) is None:
             raise AccessDenied(f"no profile {show(section.profile)} in {env.file(*_FILE).shown}")
@@ -156,7 +164,7 @@ async def _first(env: Environment, http: NoHttp) -> Keys:
     if unsupported := [name for name in _UNSUPPORTED if env.get(name)]:
         raise AccessDenied(f"the environment sets {unsupported[0]}, which is not supported; use an OIDC agency")
     try:
-        return await _machine(http)
+        return await _METADATA.keys(http)
     except CloudError as error:
         passed = f"the environment sets no keys, {env.file(*_FILE).shown} has no section [basic]"
         error.message = f"no credentials found: {passed}, ECS metadata: {error.message}"
@@ -171,18 +179,6 @@ async def _assume_with_oidc(http: NoHttp, asked: Mapping[str, object], token: Se
     call = Call(operation="AssumeAgencyWithOIDC", path=path, method="POST", body=body, secrets=(id_token,))
     origin = f"OIDC agency {asked['agency_urn']}, with the token of {in_words(token.source)}"
     return await issued_keys(http, call, _open("sts"), origin, _OF_STS, inside="credentials")
-
-
-async def _machine(http: NoHttp) -> Keys:
-    """The keys of the server's agency."""
-    origin = "ECS metadata"
-    http.asks(origin)
-    session = await open_session(http, "GetMetadataToken", "/meta-data/latest/api/token", "X-Metadata-Token")
-    call = Call(operation="GetSecurityKey", path="/openstack/latest/securitykey")
-    try:
-        return await issued_keys(http, call, session, origin, _OF_METADATA, inside="credential")
-    except NotFound as error:
-        raise AccessDenied("this server has no agency", operation=call.operation, status=error.status) from None
 
 
 async def _token_of(http: NoHttp, section: Credentials, secret: Secret, scope: Mapping[str, str]) -> Token:
