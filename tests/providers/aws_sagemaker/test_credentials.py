@@ -359,8 +359,14 @@ def test_profile_of_the_section_hides_the_environment(
 
 STS = {
     "denied": (403, DENIED, "AssumeRole: HTTP 403 AccessDenied", "sts:AssumeRole", "auth"),
-    "without keys": (200, "<AssumeRoleResponse></AssumeRoleResponse>", "", "cannot be used: KeyError", "bad_answer"),
-    "no XML": (200, "<AssumeRoleResponse>", "", "cannot be used: ResponseParserError", "bad_answer"),
+    "without keys": (
+        200,
+        "<AssumeRoleResponse></AssumeRoleResponse>",
+        "AssumeRole: ",
+        "cannot be used: KeyError",
+        "bad_answer",
+    ),
+    "no XML": (200, "<AssumeRoleResponse>", "AssumeRole: ", "cannot be used: ResponseParserError", "bad_answer"),
 }
 
 

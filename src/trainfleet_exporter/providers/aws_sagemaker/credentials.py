@@ -189,6 +189,8 @@ class _Search:
         """To each call, the answer or an error."""
         self._before, self._source, self._keys_said = "", "the default chain", ""
         """The beginning of an error: what was searched in vain, what is being searched, and keys of the profile."""
+        self._called = ""
+        """The latest operation, whose answer is read."""
 
     def run(self) -> Keys | CloudError:
         """Return the keys, or why there are none."""
@@ -197,6 +199,7 @@ class _Search:
         except Exception as error:  # noqa: BLE001 - botocore raises anything
             meaning = _meaning(error)
             meaning.message = f"{self._before}{self._origin}{self._keys_said} cannot be used: {meaning.message}"
+            meaning.operation = meaning.operation or (self._called if isinstance(meaning, BadAnswer) else "")
             meaning.__context__ = None  # frames of botocore hold secrets
             return meaning.with_traceback(None)
 
@@ -373,6 +376,7 @@ class _Search:
         """Return the answer to a request of botocore. Raises CloudError."""
         from botocore.awsrequest import AWSResponse  # noqa: PLC0415
 
+        self._called = operation
         url, body = yarl.URL(request.url, encoded=True), request.body or b""
         body = body if isinstance(body, str) else body.decode()
         given = {name.lower(): v.decode() if isinstance(v, bytes) else v for name, v in request.headers.items()}
