@@ -41,7 +41,7 @@ from trainfleet_exporter.providers.alibaba_pai.api import AGAIN, MAY_TAKE, NONE,
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.values import amount, checked_code, gibibytes, number, quantity, utc_time, whole
 from trainfleet_exporter.transport import PAGE
-from trainfleet_exporter.transport.json_fields import iso_time, unusable
+from trainfleet_exporter.transport.json_fields import counting_unusable, iso_time, unusable
 
 # The answers, with the fields that are read.
 
@@ -382,8 +382,6 @@ def _pod(job_id: str, pod_id: str, item: PodRow) -> Pod:
 
 EVER = "2000-01-01T00:00:00Z"
 """A StartTime before every job. Without one, ListJobs sees only what was created in the last 7 days."""
-_SIZES_KEPT = 6 * 3600.0
-"""Seconds."""
 _LAST_HISTORIES = 20
 """Ended jobs of a workspace whose last history is read in one poll; the ledger has the others without it."""
 
@@ -521,12 +519,13 @@ class Jobs:
         if now < self._sizes_due:
             return
         try:
-            listing = await list_machines(self._api, min(part.deadline, now + MAY_TAKE))
+            with counting_unusable() as lost:
+                listing = await list_machines(self._api, min(part.deadline, now + MAY_TAKE))
         except CloudError as error:
             self._sizes_due = now + AGAIN
             part.lacks("machine types", error)
             return
-        self._sizes_due = now + (_SIZES_KEPT if listing.rows and not listing.malformed else AGAIN)
+        self._sizes_due = now + (6 * 3600.0 if listing.rows and not (listing.malformed or lost) else AGAIN)
         part.dropped("malformed", listing.malformed)
         self._sizes = listing.rows or self._sizes
 
