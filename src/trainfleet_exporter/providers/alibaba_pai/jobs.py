@@ -20,7 +20,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 from trainfleet_exporter.errors import BadAnswer, CloudError, NotFound, RequestRefused
 from trainfleet_exporter.fleet.collectors import EachJob, collector
-from trainfleet_exporter.fleet.jobs import Found
+from trainfleet_exporter.fleet.jobs import OVERLAP, Found
 from trainfleet_exporter.fleet.lists import Listing
 from trainfleet_exporter.fleet.workspaces import WorkspaceRead, Workspaces
 from trainfleet_exporter.model import (
@@ -256,9 +256,8 @@ def job(
         accelerators = gpus(cards, _model(roles, models.get(pool_id, "")) if cards else "")
     payment_type = "Spot" if any(spec.use_spot_instance for spec in specs) else "PrePaid" if pool_id else "PostPaid"
     tags = (row.settings.tags if row.settings else None) or {}
-    finished = None
-    if status in FINISHED:
-        finished = utc_time(row.gmt_finish_time) or utc_time(getattr(row, END_TIMES[status]))
+    ended = getattr(row, END_TIMES.get(status, ""), None)
+    finished = utc_time(row.gmt_finish_time) or utc_time(ended) if status in FINISHED else None
     return Job(
         job_id=row.job_id,
         name=row.display_name or "",
@@ -421,8 +420,7 @@ class Jobs:
     def __init__(self, api: Api, config: AlibabaPaiConfig, fleet: Workspaces, quotas: Topic[Mapping[str, Any]]) -> None:
         self._api, self._config, self._fleet, self._quotas = api, config, fleet, quotas
         self.jobs_expired, self._count_turns = fleet.expired, FairQueue()
-        self._sizes: Mapping[str, Size] = {}
-        self._sizes_due = float("-inf")
+        self._sizes, self._sizes_due = dict[str, Size](), float("-inf")
 
     @collector("workspaces")
     async def workspaces(self, poll: Poll) -> None:
@@ -441,13 +439,16 @@ class Jobs:
             for row in rows.values():
                 row.status = row.status or word  # rows may lack the status that they were listed by
             read.found |= await self._translate(read, rows.values())
-        # Of the new jobs in any status, those whose status no list is read by.
-        rows = await self._list(read, {"StartTime": iso_time(read.tracker.ends_since(read.now))}, read.part.deadline)
-        others = [row for row in rows.values() if row.status and row.status not in (*LIVE, *TERMINAL)]
-        read.found |= await self._translate(read, others)
 
     async def _read_ends(self, read: WorkspaceRead) -> bool:
         is_complete = await self._read_ended(read)
+        try:  # of the latest jobs in any status, those whose status no list is read by
+            since = iso_time(read.now - max(OVERLAP, 2 * read.part.interval))
+            rows = await self._list(read, {"StartTime": since}, read.until)
+            others = [row for row in rows.values() if row.status and row.status not in (*LIVE, *TERMINAL)]
+            read.found |= await self._translate(read, others)
+        except CloudError as error:
+            read.part.lacks(read.ends, error)
         missing = set(read.pending) - read.found.keys()
         await read.look_up(partial(self._look_up, read))
         ended = [job.job_id for job, _ in read.found.values() if read.tracker.has_just_ended(job)]
@@ -487,8 +488,7 @@ class Jobs:
             await self._have_sizes(read.part)
         models = {quota_id: each.model for quota_id, each in self._quotas.value.items()}
         for row in rows:
-            each = job(row, workspace_id=read.part.key, models=models, sizes=self._sizes)
-            if each is not None:
+            if each := job(row, workspace_id=read.part.key, models=models, sizes=self._sizes):
                 found[each.job_id] = each, history.records_of(row.status_history)
         return found
 
@@ -515,8 +515,7 @@ class Jobs:
 
     async def _have_sizes(self, part: Part) -> None:
         """Read the machine types if they are due. Without them, jobs are shown without their requested resources."""
-        now = asyncio.get_running_loop().time()
-        if now < self._sizes_due:
+        if (now := asyncio.get_running_loop().time()) < self._sizes_due:
             return
         try:
             with counting_unusable() as lost:
