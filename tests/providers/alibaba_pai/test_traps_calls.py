@@ -18,6 +18,7 @@ from tests.support.traps import Traps
 
 CLOUDMONITOR = CONFIG.replace("source: job_metrics", "source: cloudmonitor")
 
+SLOW = CONFIG.replace("second: 1000", "second: 5")
 trap = Traps(CONFIG)
 DAY = 86400.0
 MS = 1000
@@ -107,15 +108,14 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert "ResourceType" not in query
 
 
-@trap("8 ListEcsSpecs: every SortBy is refused; its types say what jobs on public resources hold")
+@trap("8 ListEcsSpecs: every SortBy is refused; its types say what jobs on public resources hold", SLOW)
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": 12, "Memory": 92, "Gpu": 1, "GpuType": "NVIDIA V100"}]
     nothing = {"CPU": "", "GPU": "", "Memory": ""}
     specs = [{"Type": "Worker", "PodCount": 4, "EcsSpec": "ecs.gn6", "ResourceConfig": nothing}]
-    cloud.jobs = [
-        job("a", ResourceId="", JobSpecs=specs),
-        job("b", ResourceId="", JobSpecs=[*specs, {"Type": "PS", "PodCount": 1, "EcsSpec": "ecs.unheard.of"}]),
-    ]
+    more = [*specs, {"Type": "PS", "PodCount": 1, "EcsSpec": "ecs.unheard.of"}]
+    cloud.jobs = [job("a", ResourceId="", JobSpecs=specs), job("b", ResourceId="", JobSpecs=more, WorkspaceId="2")]
+    cloud.workspaces.append({"WorkspaceId": "2"})
     await fleet.exporter.poll_once()
     label = 'accelerator="gpu",accelerator_model="NVIDIA V100"'
     assert await fleet.value(f'job_requested_accelerators{{job_id="a",{label}}}') == 4
@@ -123,7 +123,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert await fleet.value('job_requested_cpu_cores{job_id="a"}') == 48
     assert await fleet.lines('job_requested_cpu_cores{provider="p",job_id="b"') == []  # not half of it
     await fleet.exporter.poll_once()
-    assert len(cloud.called("ListEcsSpecs")) == 1  # six hours are not over
+    assert len(cloud.called("ListEcsSpecs")) == 1  # for all workspaces; six hours are not over
     assert "SortBy" not in cloud.called("ListEcsSpecs")[0]
 
 

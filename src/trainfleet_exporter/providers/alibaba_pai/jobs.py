@@ -420,7 +420,7 @@ class Jobs:
     def __init__(self, api: Api, config: AlibabaPaiConfig, fleet: Workspaces, quotas: Topic[Mapping[str, Any]]) -> None:
         self._api, self._config, self._fleet, self._quotas = api, config, fleet, quotas
         self.jobs_expired, self._count_turns = fleet.expired, FairQueue()
-        self._sizes, self._sizes_due = dict[str, Size](), float("-inf")
+        self._sizes, self._sizes_due, self._reading_sizes = dict[str, Size](), float("-inf"), asyncio.Lock()
 
     @collector("workspaces")
     async def workspaces(self, poll: Poll) -> None:
@@ -515,18 +515,19 @@ class Jobs:
 
     async def _have_sizes(self, part: Part) -> None:
         """Read the machine types if they are due. Without them, jobs are shown without their requested resources."""
-        if (now := asyncio.get_running_loop().time()) < self._sizes_due:
-            return
-        try:
-            with counting_unusable() as lost:
-                listing = await list_machines(self._api, min(part.deadline, now + MAY_TAKE))
-        except CloudError as error:
-            self._sizes_due = now + AGAIN
-            part.lacks("machine types", error)
-            return
-        self._sizes_due = now + (6 * 3600.0 if listing.rows and not (listing.malformed or lost) else AGAIN)
-        part.dropped("malformed", listing.malformed)
-        self._sizes = listing.rows or self._sizes
+        async with self._reading_sizes:
+            if (now := asyncio.get_running_loop().time()) < self._sizes_due:
+                return
+            try:
+                with counting_unusable() as lost:
+                    listing = await list_machines(self._api, min(part.deadline, now + MAY_TAKE))
+            except CloudError as error:
+                self._sizes_due = now + AGAIN
+                part.lacks("machine types", error)
+                return
+            self._sizes_due = now + (6 * 3600.0 if listing.rows and not (listing.malformed or lost) else AGAIN)
+            part.dropped("malformed", listing.malformed)
+            self._sizes = listing.rows or self._sizes
 
     @collector("job_counts")
     async def job_counts(self, poll: Poll) -> None:
