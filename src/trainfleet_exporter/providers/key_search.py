@@ -151,7 +151,7 @@ class MetadataService(NamedTuple):
             if list_roles and not role:
                 call = Call(operation=list_roles, path=self.path, text=_A_ROLE)
                 role = str(await http.call(call, dict, session, url))
-            call, origin = Call(operation=get_keys, path=self.path + quote(role, safe="")), self.origin
+            call, origin = Call(operation=get_keys, path=self.path + quote(role, safe="+=,@")), self.origin
             origin += f", role {role}" if role else ""
             return await issued_keys(http, call, session, origin, self.names, inside=self.inside, url=url)
         except NotFound as error:

@@ -86,13 +86,12 @@ ENVIRONMENTS = {
         env=OIDC | {"ALIBABA_CLOUD_OIDC_TOKEN_FILE": "/planted"}, refusal=("the file of ALIBABA_CLOUD_OIDC_TOKEN_FILE",)
     ),
     "file of the SDK": Env(files={SDK: "[planted]"}, refusal=("~/.alibabacloud/credentials is not supported",)),
-    "file of the SDK elsewhere": Env(
-        env={"ALIBABA_CLOUD_CREDENTIALS_FILE": "/planted"},
-        refusal=("sets ALIBABA_CLOUD_CREDENTIALS_FILE, which is not",),
+    "file of the SDK in Python": Env(files={SDK + ".ini": "[planted]"}, refusal=("credentials.ini is not supported",)),
+    "file elsewhere": Env(
+        env={"ALIBABA_CLOUD_CREDENTIALS_FILE": "/planted"}, refusal=("CREDENTIALS_FILE, which is not",)
     ),
     "URI": Env(
-        env={"ALIBABA_CLOUD_CREDENTIALS_URI": "http://127.0.0.1/planted"},
-        refusal=("sets ALIBABA_CLOUD_CREDENTIALS_URI, which is not",),
+        env={"ALIBABA_CLOUD_CREDENTIALS_URI": "http://planted.test"}, refusal=("CREDENTIALS_URI, which is not",)
     ),
     "CLI is no JSON": Env(files={CLI: "{planted"}, refusal=("~/.aliyun/config.json cannot be used: it is not a JSON",)),
 }

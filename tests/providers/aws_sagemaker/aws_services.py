@@ -76,7 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
             role = self.server.machine_role
             if self.headers.get("x-aws-ec2-metadata-token") != "session-token":
                 self._send("", 401)
-            elif role is None:
+            elif role is None or not path.endswith(("/", f"/{role}")):
                 self._send("none", 404)
             elif path.endswith("/"):
                 self._send(role)

@@ -101,9 +101,7 @@ ENVIRONMENTS = {
     "id alone in config": Env(config="[default]\naws_access_key_id = AKIAHALF\n"),
     "secret alone in config": Env(config="[default]\naws_secret_access_key = planted\n", why=HALF),
     "AWS_PROFILE": Env(credentials="[p]\n" + KEYS.format("P"), env={"AWS_PROFILE": "p"}),
-    "AWS_CONFIG_FILE missing": Env(
-        credentials="[default]\n" + KEYS.format("D"), env={"AWS_CONFIG_FILE": "/none"}, why=ALONE
-    ),
+    "one file missing": Env(credentials="[default]\n" + KEYS.format("D"), env={"AWS_CONFIG_FILE": "/none"}, why=ALONE),
     "AWS_PROFILE misspelt": Env(credentials="[p]\n" + KEYS.format("P"), env={"AWS_PROFILE": "q"}),
     "AWS_PROFILE empty": Env(credentials="[default]\n" + KEYS.format("D"), env={"AWS_PROFILE": ""}),
     "role": Env(f"[default]\n{ROLE_OF.format('a', 'base')}", "[base]\n" + KEYS.format("B")),
@@ -190,7 +188,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, services: AwsServices)
 
 def arrange(given: Env, home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch) -> None:
     """Write the files and set the variables."""
-    services.machine_role = "machine" if given.machine else None
+    services.machine_role = "m+a=c,h@ine" if given.machine else None
     files = {".aws/config": given.config, ".aws/credentials": given.credentials, **given.files}
     for name, text in files.items():
         if text:
@@ -298,17 +296,17 @@ def test_broken_profile_never_becomes_the_machines_role(
 ORIGINS = {
     "environment": ("environment", "environment", []),
     "keys in credentials": (*(PROFILE,) * 2, []),
-    "role of a role": (*(PROFILE,) * 2, ["AssumeRole", "AssumeRole"]),
+    "role of a role": (*(f"STS role {ROLE.format('a')}, by {PROFILE}",) * 2, ["AssumeRole", "AssumeRole"]),
     "web identity of the environment": (
         *(f"web identity role {ROLE.format('pod')}, by the environment",) * 2,
         ["AssumeRoleWithWebIdentity"],
     ),
     "process": (*(PROFILE,) * 2, []),
-    "role of a process": (*(PROFILE,) * 2, ["AssumeRole"]),
+    "role of a process": (*(f"STS role {ROLE.format('a')}, by {PROFILE}",) * 2, ["AssumeRole"]),
     "sso session, refreshed": (*(PROFILE,) * 2, ["CreateToken", "GetRoleCredentials"]),
     "container": (*("container credentials endpoint",) * 2, ["GetContainerKeys"]),
     "boto": ("boto config", "boto config", []),
-    "nothing": ("EC2 metadata", "EC2 metadata, role machine", ["PutToken", "ListRoles", "GetRoleKeys"]),
+    "nothing": ("EC2 metadata", "EC2 metadata, role m+a=c,h@ine", ["PutToken", "ListRoles", "GetRoleKeys"]),
 }
 
 
@@ -339,7 +337,8 @@ def test_each_form_of_the_section_works(
     section: str, home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     profiles = f"[default]\n{KEYS.format('DEFAULT')}[other]\n{KEYS.format('OTHER')}"
-    arrange(Env(credentials=profiles), home, services, monkeypatch)
+    env = {"AWS_PROFILE": "none"} if "access_key_id" in section or "web_identity" in section else {}  # has no effect
+    arrange(Env(credentials=profiles, env=env), home, services, monkeypatch)
     found = ours(home, section)
     assert found.key == SECTIONS[section], found
     assert [form["ExternalId"] for form in services.forms if "ExternalId" in form] == (
@@ -359,14 +358,8 @@ def test_profile_of_the_section_hides_the_environment(
 
 STS = {
     "denied": (403, DENIED, "AssumeRole: HTTP 403 AccessDenied", "sts:AssumeRole", "auth"),
-    "without keys": (
-        200,
-        "<AssumeRoleResponse></AssumeRoleResponse>",
-        "AssumeRole: ",
-        "cannot be used: KeyError",
-        "bad_answer",
-    ),
-    "no XML": (200, "<AssumeRoleResponse>", "AssumeRole: ", "cannot be used: ResponseParserError", "bad_answer"),
+    "empty": (200, "<AssumeRoleResponse></AssumeRoleResponse>", "AssumeRole: ", "used: KeyError", "bad_answer"),
+    "no XML": (200, "<AssumeRoleResponse>", "AssumeRole: ", "used: ResponseParserError", "bad_answer"),
 }
 
 
@@ -410,21 +403,9 @@ CLOSED = "http://127.0.0.1:1"
 HOPS = "the hop limit of the metadata service must be 2 or more"
 AWAY = {
     "no connection": (Env(env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}), {"network"}, HOPS),
-    "no connection, v1 disabled": (
-        Env(env=V1 | {"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}),
-        {"network"},
-        HOPS,
-    ),
-    "no address": (
-        Env(env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": f"{CLOSED}/planted"}),
-        set(),
-        "EC2 metadata cannot be used",
-    ),
-    "source": (
-        Env("[default]\n" + MACHINE_ROLE, env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}),
-        {"network"},
-        HOPS,
-    ),
+    "no connection, v1 disabled": (Env(env=V1 | {"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}), {"network"}, HOPS),
+    "no address": (Env(env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": f"{CLOSED}/planted"}), set(), "EC2 metadata cannot"),
+    "source": (Env("[default]\n" + MACHINE_ROLE, env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}), {"network"}, HOPS),
     "container": (Env(env={"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{CLOSED}/planted"}), {"network"}, "container"),
     "container fails": (
         Env(env={"AWS_CONTAINER_CREDENTIALS_FULL_URI": "{url}/500/planted"}),
@@ -440,21 +421,13 @@ AWAY = {
         "credential_source",
     ),
     "no role": (Env(machine=False), {"ok", "not_found"}, "EC2 metadata cannot be used: this machine has no role"),
-    "no role for the source": (
-        Env("[default]\n" + MACHINE_ROLE, machine=False),
-        {"ok", "not_found"},
-        "this machine has no role",
-    ),
+    "source without": (Env("[default]\n" + MACHINE_ROLE, machine=False), {"ok", "not_found"}, "machine has no role"),
     "sso": (
         Env(SSO_SESSION, files=_sso_token("s", ENDED, **REFRESH | {"refreshToken": REFUSED})),
         {"client"},
         f"CreateToken: HTTP 400 {PROFILE} (sso_session, sso_account_id, sso_role_name) cannot be used",
     ),
-    "disabled": (
-        Env(env={"AWS_EC2_METADATA_DISABLED": "true"}),
-        set(),
-        "EC2 metadata cannot be used: it is switched off",
-    ),
+    "disabled": (Env(env={"AWS_EC2_METADATA_DISABLED": "true"}), set(), "EC2 metadata cannot be used: it is switched"),
 }
 
 
@@ -539,9 +512,7 @@ async def searching() -> AsyncIterator[tuple[Any, KeyHttp]]:
         await transport.aclose()
 
 
-def test_hang_of_botocore_ends_with_the_poll(
-    home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hang_of_botocore_costs_two_threads(home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch) -> None:
     arrange(Env(credentials="[default]\n" + KEYS.format("D")), home, services, monkeypatch)
     release, read = threading.Event(), botocore.configloader.raw_config_parse
 
@@ -551,14 +522,17 @@ def test_hang_of_botocore_ends_with_the_poll(
 
     async def use() -> None:
         async with searching() as (find, http):
-            http.deadline = 0.0
-            with pytest.raises(RequestTimedOut, match="the search for credentials hangs"):
-                await find(None, os.environ, http)
+            http.deadline, running = 0.0, threading.active_count()
+            monkeypatch.setattr("botocore.configloader.raw_config_parse", hang)  # after the check of the config
+            for words in ("the search for", "an earlier search for", "an earlier search for"):
+                with pytest.raises(RequestTimedOut, match=f"{words} credentials .*hangs"):
+                    await find(None, os.environ, http)
+            assert threading.active_count() == running + 2
             release.set()
+            await asyncio.gather(*(asyncio.to_thread(t.join) for t in threading.enumerate() if t.name == THREAD_NAME))
             http.deadline = asyncio.get_running_loop().time() + 20
             assert (await find(None, os.environ, http)).access_key_id == "AKIAD"
 
-    monkeypatch.setattr("botocore.configloader.raw_config_parse", hang)
     asyncio.run(use())
 
 
@@ -579,6 +553,24 @@ def test_search_ends_with_its_fetch(home: Path, services: AwsServices, monkeypat
                 assert (await find(None, os.environ, http)).access_key_id == f"STS.pod.NEW.{begun}"
 
     asyncio.run(use())
+
+
+def test_global_sts_has_a_region(home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrange(ENVIRONMENTS["role"], home, services, monkeypatch)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", "https://sts.amazonaws.com")
+
+    async def refuse(http: KeyHttp, call: Any, into: Any, dialect: Any, url: str) -> None:
+        raise CloudError(dialect.sign(call, url).headers["Authorization"].split("/")[2])
+
+    monkeypatch.setattr(KeyHttp, "call", refuse)
+    assert "us-east-1" in ours(home, region="eu-west-1").refusal
+
+
+def test_private_names_may_change(home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrange(ENVIRONMENTS["keys in credentials"], home, services, monkeypatch)
+    monkeypatch.setattr("botocore.credentials.AssumeRoleProvider.__init__", lambda link, *_, **__: None)
+    monkeypatch.setattr("botocore.credentials.AssumeRoleProvider.load", lambda link: None)
+    assert ours(home).key == "AKIAD"
 
 
 def test_keys_of_the_environment_have_their_end(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

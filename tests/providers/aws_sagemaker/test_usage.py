@@ -151,6 +151,8 @@ async def test_a_result_without_its_points_fails_its_metric(fleet_of: FleetOf, s
         await _poll(fleet)
         assert fleet.own("collector_success", collector="usage") == 0
         assert fleet.own("collector_parts_failed", collector="usage") == 1
+        word = "auth" if status == "Forbidden" else "bad_answer"
+        assert fleet.own("collector_errors_total", collector="usage", reason=word) == 1
         assert await fleet.value('job_memory_utilization_ratio{job_id="a"}') == 0.5
         assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == pytest.approx(90 / 192 / 100)
 

@@ -42,6 +42,13 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert any("2 projects are named cn-north-4; set project_id to one of them" in line for line in fleet.log)
 
 
+@trap("1.1 keys that are not found say nothing about jobs", PASSWORD.replace(f"    project_id: {PROJECT}\n", ""))
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.answer = lambda path, request: httpx.Response(404) if path == "/v3/auth/tokens" else None
+    assert not await fleet.exporter.poll_once()
+    assert fleet.own("collector_errors_total", collector="workspaces", reason="auth") == 1
+
+
 @trap("1.2 one token for many calls, renewed before it expires", PASSWORD)
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     fleet.schedule.start()

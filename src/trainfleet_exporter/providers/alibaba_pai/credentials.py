@@ -23,7 +23,6 @@ from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlencode
 
 import msgspec
-from msgspec import Struct
 from pydantic import AfterValidator, PlainValidator
 
 from trainfleet_exporter.config import Secret, Section
@@ -129,7 +128,7 @@ _PREFIX = "ALIBABA_CLOUD_"
 _KEYS = (_PREFIX + "ACCESS_KEY_ID", _PREFIX + "ACCESS_KEY_SECRET", _PREFIX + "SECURITY_TOKEN")
 _OIDC = (_PREFIX + "OIDC_PROVIDER_ARN", _PREFIX + "OIDC_TOKEN_FILE", _PREFIX + "ROLE_ARN")
 _UNSUPPORTED = (_PREFIX + "CREDENTIALS_FILE", _PREFIX + "CREDENTIALS_URI")
-_CLI, _SDK = "~/.aliyun/config.json", (".alibabacloud", "credentials")
+_CLI, _SDK = "~/.aliyun/config.json", ("credentials", "credentials.ini")
 _STS_VERSION = "2015-04-01"
 _ISSUED = ("AccessKeyId", "AccessKeySecret", "SecurityToken", "Expiration")
 _METADATA = MetadataService(
@@ -175,8 +174,9 @@ async def _chain(env: Environment, http: NoHttp) -> Keys:
     # Their authors mean another identity than that of the machine.
     if unsupported := [name for name in _UNSUPPORTED if env.get(name)]:
         raise AccessDenied(f"the environment sets {unsupported[0]}, which is not supported; use {_CLI}")
-    if (sdk := env.file("", *_SDK)).read(str, "a text") is not None:
-        raise AccessDenied(f"{sdk.shown} is not supported; use {_CLI}")
+    for sdk in [env.file("", ".alibabacloud", name) for name in _SDK]:
+        if sdk.read(str, "a text") is not None:
+            raise AccessDenied(f"{sdk.shown} is not supported; use {_CLI}")
     wanted, passed = env.get(_PREFIX + "ECS_METADATA"), f"the environment sets no keys; {_CLI} has no profile"
     try:
         if env.get(_PREFIX + "ECS_METADATA_DISABLED").lower() == "true":
@@ -234,7 +234,7 @@ async def _machine(env: Environment, http: NoHttp, role: str) -> Keys:
 _Profiles: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 
-class _File(Struct):
+class _File(msgspec.Struct):
     current: str | None = None
     profiles: list[dict[str, Any]] | None = None
 

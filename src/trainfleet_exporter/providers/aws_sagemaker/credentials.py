@@ -145,6 +145,10 @@ _SECRET_NAMES = re.compile("token|secret|external|assertion|code|authorization",
 _SENT_HEADERS = ("content-type", "authorization", "x-amz-sso_bearer_token")
 """Those of botocore. With the transport's `accept: application/json`, STS answers in JSON, so calls accept anything."""
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*"|\([^)]*\)|\S*/\S*""")
+_never = partial(datetime.fromtimestamp, 0.0, UTC)
+"""The time for botocore, by which no keys are about to expire."""
+_SEARCHES: dict[str, Any] = {}
+"""The future of the latest search by the provider's name: none begins while another hangs, which costs two threads."""
 
 
 async def load(section: Credentials | None, environ: Mapping[str, str], http: NoHttp, *, config: Any = None) -> Keys:
@@ -152,20 +156,22 @@ async def load(section: Credentials | None, environ: Mapping[str, str], http: No
     if section is not None and (parts := section.given_keys()):
         return GivenKeys(*parts).current()
     search = _Search(section, config, http)
-    found = await _make_calls(search, http.deadline) if isinstance(http, KeyHttp) else search.run()
+    found = await _make_calls(search, config.name, http.deadline) if isinstance(http, KeyHttp) else search.run()
     if isinstance(found, CloudError):
         raise found
     return found
 
 
-async def _make_calls(search: _Search, deadline: float) -> Keys | CloudError:
+async def _make_calls(search: _Search, name: str, deadline: float) -> Keys | CloudError:
     """Run a search in a thread, and make its calls here."""
-    loop, threads = asyncio.get_running_loop(), DaemonThreadExecutor()
-    threads.submit(lambda: search.asked.put(search.run()))
+    loop, threads, hangs = asyncio.get_running_loop(), DaemonThreadExecutor(), "can this machine read AWS' profiles?"
+    if name in _SEARCHES and not _SEARCHES[name].done():
+        return RequestTimedOut(f"an earlier search for credentials still hangs: {hangs}").not_attempted()
+    _SEARCHES[name] = threads.submit(lambda: search.asked.put(search.run()))
     try:
         while True:
-            asked = loop.run_in_executor(threads, search.asked.get)
-            call = await asyncio.wait_for(asked, max(0.0, deadline - loop.time()) + 0.5)
+            async with asyncio.timeout_at(max(deadline, loop.time()) + 0.5):  # wait_for can lose the end of a poll
+                call = await loop.run_in_executor(threads, search.asked.get)
             if isinstance(call, Keys | CloudError):
                 return call
             try:
@@ -173,7 +179,7 @@ async def _make_calls(search: _Search, deadline: float) -> Keys | CloudError:
             except Exception as error:  # noqa: BLE001 - the search reports it
                 search.answers.put(error)
     except TimeoutError:
-        return RequestTimedOut("the search for credentials hangs: can this machine read the files of AWS profiles?")
+        return RequestTimedOut(f"the search for credentials hangs: {hangs}")
     finally:  # a thread that waits ends
         search.answers.put(RequestTimedOut("the poll has ended"))
 
@@ -216,9 +222,8 @@ class _Search:
             asked = {"RoleArn": web.role_arn, "WebIdentityToken": web.token.reveal(), **_SESSION}
             return self._issued(session.create_client("sts").assume_role_with_web_identity(**asked))
         if given.access_key_id and given.secret_access_key:
-            keys = GivenKeys(
-                *filter(None, (given.access_key_id, given.secret_access_key, given.session_token))
-            ).current()
+            parts = given.access_key_id, given.secret_access_key, given.session_token
+            keys = GivenKeys(*filter(None, parts)).current()
         else:
             keys = self._by_chain(session, given.profile)
         if not given.role_arn:
@@ -264,6 +269,8 @@ class _Search:
                 self._before = f"no credentials found in the environment or in {whose}, and "
             elif method == "assume-role-with-web-identity" and "web_identity_token_file" not in says:
                 self._source = f"web identity role {env.get('AWS_ROLE_ARN')}, by the environment"
+            elif method.startswith("assume-role"):
+                self._source = f"STS role {profiles.get(name, {}).get('role_arn', '')}, by {whose}"
             found = link.load()
             if any("mfa_serial" in profiles.get(each, ()) for each in getattr(link, "_visited_profiles", ())):
                 raise AccessDenied("mfa_serial needs a person; use a role without MFA")
@@ -284,7 +291,8 @@ class _Search:
         """A session of botocore with the provider's region and addresses, whose clients neither sign nor send."""
         from botocore.session import Session  # noqa: PLC0415 - 9 MiB, which keys of the config do not need
 
-        session = Session(profile=profile)
+        is_own = self._given.web_identity or self._given.access_key_id  # then AWS_PROFILE has no effect
+        session = Session({"profile": (None,) * 4} if is_own else {}, profile=profile)
         session.register_component("data_loader", _loader())
         session.set_config_variable("defaults_mode", "legacy")  # others ask EC2 metadata for the region
         session.set_config_variable("sts_regional_endpoints", "regional")
@@ -328,7 +336,7 @@ class _Search:
                 case "assume-role-with-web-identity":
                     link._token_loader_cls = lambda path: secret_of(Path(path), "the token file").reveal
                 case "assume-role":  # makes links of its own for the source profile
-                    link._profile_provider_builder._create_process_provider = process
+                    getattr(link, "_profile_provider_builder", link)._create_process_provider = process
         return links
 
     def _machine(self, session: Any) -> Any:
@@ -383,7 +391,8 @@ class _Search:
         headers = {"accept": "*/*"} | {name: given[name] for name in _SENT_HEADERS if name in given}
         dialect: Dialect = OpenDialect(api, judge_metadata if api == METADATA else judge, lambda call: headers)
         if signer is not None:
-            dialect = AwsDialect(api, self._config.region, signer, self._http.clock, lambda call: headers)
+            region = "us-east-1" if url.host == "sts.amazonaws.com" else self._config.region
+            dialect = AwsDialect(api, region, signer, self._http.clock, lambda call: headers)
         fields = [*headers.items(), *(json.loads(body).items() if body.startswith("{") else parse_qsl(body))]
         call = Call(
             operation=operation,
@@ -420,11 +429,6 @@ def _meaning(error: Exception) -> CloudError:
         said = f": {error.strerror}"
     kind = AccessDenied if said else BadAnswer  # another error of Python is about what was read
     return kind(printable(redact(f"{type(error).__name__}{said}"), 300))
-
-
-def _never() -> datetime:
-    """The time for botocore, by which no keys are about to expire."""
-    return datetime.fromtimestamp(0.0, UTC)
 
 
 @cache

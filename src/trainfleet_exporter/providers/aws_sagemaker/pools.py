@@ -133,16 +133,13 @@ def group_pool(
     pool_id = f"{cluster}/{group.instance_group_name}"
     used = [Group(each.instance_type or "", whole(each.current_count), each.threads_per_core) for each in group.types]
     statuses = Counter(STATUS.get(node.word) for node in nodes if node.instance_group_name == group.instance_group_name)
-    # During an update of the system, the nodes that are not updated yet serve.
-    status = (
-        PoolStatus.READY if group.status == "SystemUpdating" else STATUS.get(group.status or "", PoolStatus.UNKNOWN)
-    )
+    serves = group.status == "SystemUpdating"  # the nodes that are not updated yet
     return Pool(
         pool_id=pool_id,
         name=pool_id,
         resource_type="HyperPod",
         parent_pool_id=(plan.training_plan_arn or "").rpartition("/")[2],
-        status=status,
+        status=PoolStatus.READY if serves else STATUS.get(group.status or "", PoolStatus.UNKNOWN),
         nodes=tuple(NodeCount(condition, statuses[status]) for status, condition in _CONDITIONS.items()),
     ), PoolAmounts(pool_id=pool_id, capacity_cpu_cores=cpu_cores_of(used), capacity_accelerators=accelerators_of(used))
 
@@ -272,9 +269,8 @@ class Pools:
             raise BadAnswer("the answer has no instance groups", operation="DescribeCluster")
         listed = [*(cluster.instance_groups or ()), *(cluster.restricted_instance_groups or ())]
         groups = [(each, self._plans.get(each.training_plan_arn or "", NO_PLAN)) for each in readable(listed)]
-        shown, _ = distinct(
-            part, [group_pool(name, one, nodes, plan) for one, plan in groups], lambda pair: pair[0].pool_id
-        )
+        found = [group_pool(name, one, nodes, plan) for one, plan in groups]
+        shown, _ = distinct(part, found, lambda pair: pair[0].pool_id)
         part.dropped("malformed", sum(each is None for one, _ in groups for each in one.instance_type_details or ()))
         self._groups[name] = {each.instance_group_name: (each, unix_time(plan.end_time)) for each, plan in groups}
         await part.publish([each for pair in shown.values() for each in pair])

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from trainfleet_exporter.errors import BadAnswer, CloudError
+from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError
 from trainfleet_exporter.families.usage import MEASURES, exposed
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.past import Asked, PastSource, PastUsage
@@ -66,8 +66,7 @@ class Metric(SourceMetric):
 
 
 def _gpus(instance_type: str) -> float | None:
-    device = DEVICES.get(instance_type)
-    return device.count if device is not None and device.kind == "gpu" else None
+    return device.count if (device := DEVICES.get(instance_type)) is not None and device.kind == "gpu" else None
 
 
 METRICS = (
@@ -147,7 +146,8 @@ async def _read_points(
         if status == _MISSING and unreadable:
             yield query, [(query.key, math.inf, None)]
         elif status in _FAILURES:
-            yield query, BadAnswer("a metric was not read", operation="GetMetricData", code=status)
+            kind = AccessDenied if status == "Forbidden" else BadAnswer
+            yield query, kind("a metric was not read", operation="GetMetricData", code=status)
 
 
 def _metric_query(key: str, query: Query, period: int) -> dict[str, object]:

@@ -140,18 +140,18 @@ class Api:
     async def _project(self, deadline: float) -> str:
         """The project's id as a part of a path: the configured one, the credential's, or IAM's by the region's name."""
         async with self._finding:
-            if not self.project_id:
-                self.project_id = (await self.identity.keys(deadline)).project_id
-            if not self.project_id:
-                self.project_id = await self._back_off.run(lambda: self._find_project(deadline))
+            try:
+                if not self.project_id:
+                    self.project_id = (await self.identity.keys(deadline)).project_id
+                if not self.project_id:
+                    self.project_id = await self._back_off.run(lambda: self._find_project(deadline))
+            except (NotFound, RequestRefused) as error:
+                raise AccessDenied.of(error) from None  # no statement about what the call in the project asks for
         return segment(self.project_id)
 
     async def _find_project(self, deadline: float) -> str:
         call = Call(operation="KeystoneListProjects", path="/v3/projects", query={"name": self._region})
-        try:
-            answer = await self._clients["iam"].call(call, ProjectsAnswer, deadline=deadline)
-        except (NotFound, RequestRefused) as error:
-            raise AccessDenied.of(error) from None  # no statement about what the call in the project asks for
+        answer = await self._clients["iam"].call(call, ProjectsAnswer, deadline=deadline)
         if answer.projects is None:
             raise BadAnswer("the answer has no list of projects", operation=call.operation)
         found = list(dict.fromkeys(project.id or "" for project in answer.projects if project is not None))
