@@ -44,7 +44,7 @@ async def test_unlisted_jobs_are_looked_up_and_dropped_if_unknown(fleet_of: Flee
             row |= {"Status": "Succeeded", "GmtFinishTime": None}
         gone = cloud.jobs.pop()
         await fleet.runner("jobs").tick()
-        assert Counter(name for name, _ in cloud.calls[before:]) == {"GetJob": 120, "ListJobs": 12}
+        assert Counter(name for name, _ in cloud.calls[before:]) == {"GetJob": 20, "ListJobs": 15}
         assert fleet.own("collector_success", collector="jobs") == 1
         assert await fleet.value('jobs_finished_total{workspace_id="1",status="succeeded"}') == 119
         assert await fleet.lines(f'job_info{{provider="p",job_id="{gone["JobId"]}"') == []

@@ -14,7 +14,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType, field
 
@@ -22,6 +22,7 @@ from trainfleet_exporter.errors import BadAnswer, CloudError, NotFound, RequestR
 from trainfleet_exporter.fleet.collectors import EachJob, collector
 from trainfleet_exporter.fleet.jobs import OVERLAP, Found
 from trainfleet_exporter.fleet.lists import Listing
+from trainfleet_exporter.fleet.quantities import total
 from trainfleet_exporter.fleet.workspaces import WorkspaceRead, Workspaces
 from trainfleet_exporter.model import (
     FINISHED,
@@ -165,12 +166,8 @@ END_TIMES = {
     Status.STOPPED: "gmt_stopped_time",
 }
 """The field with the end of a job that ended so. Those of earlier attempts may be there next to it."""
-POD_STATUS = {
-    "Pending": Status.QUEUED,
-    "Running": Status.RUNNING,
-    "Succeeded": Status.SUCCEEDED,
-    "Failed": Status.FAILED,
-    "Stopped": Status.STOPPED,
+POD_STATUS = {"Pending": Status.QUEUED} | {
+    word: Status(word.lower()) for word in ("Running", "Succeeded", "Failed", "Stopped")
 }
 EVICTED = {"Normal": False, "Evicted": True, "Preempted": True}
 """Whether a pod with this SubStatus was evicted; any other word does not say."""
@@ -201,13 +198,6 @@ class Size(Struct, frozen=True, gc=False):
     gpu_model: str = ""
 
 
-NO_SIZE: Final = Size()
-
-
-def ecs_size(row: EcsSpec) -> Size:
-    return Size(amount(row.cpu), gibibytes(row.memory), amount(row.gpu), row.gpu_type or "")
-
-
 def needs_sizes(row: JobRow) -> bool:
     """Return whether only its machine types say what a job asked for."""
     specs = [spec for spec in row.job_specs or () if spec is not None and spec.ecs_spec]
@@ -219,8 +209,8 @@ def role_size(spec: JobSpec | None, sizes: Mapping[str, Size]) -> Size:
     unreadable, the amounts are unknown, also those of its job."""
     if spec is None:
         unusable({}, "malformed")
-        return NO_SIZE
-    config, each = spec.resource_config, sizes.get(spec.ecs_spec or "", NO_SIZE)
+        return Size()
+    config, each = spec.resource_config, sizes.get(spec.ecs_spec or "", Size())
     model = (config and config.gpu_type) or each.gpu_model
     if config is not None and any((config.cpu, config.memory, config.gpu)):
         each = Size(quantity(config.cpu), quantity(config.memory), quantity(config.gpu or 0.0))
@@ -250,7 +240,9 @@ def job(
     if word not in TERMINAL:
         roles = [role_size(spec, sizes) for spec in row.job_specs or ()]
         cpu_cores = _or_sum(quantity(row.request_cpu), [role.cpu_cores for role in roles])
-        memory_bytes = _or_sum(_memory(row.request_memory), [role.memory_bytes for role in roles])
+        given = row.request_memory  # in lists a quantity, in GetJob a bare number that counts GiB (unproven)
+        memory = quantity(given) if isinstance(given, str) else gibibytes(given)
+        memory_bytes = _or_sum(memory, [role.memory_bytes for role in roles])
         cards = _or_sum(quantity(row.request_gpu), [role.gpus for role in roles])
         nodes = amount(row.node_count)
         accelerators = gpus(cards, _model(roles, models.get(pool_id, "")) if cards else "")
@@ -300,13 +292,7 @@ def gpus(count: float | None, model: str) -> tuple[Accelerators, ...]:
 
 def _or_sum(given: float | None, by_role: Sequence[float | None]) -> float | None:
     """What is given, or the sum over the roles, if it is known for each."""
-    known = [each for each in by_role if each is not None]
-    return given if given is not None or not known or len(known) < len(by_role) else sum(known)
-
-
-def _memory(given: str | float | None) -> float | None:
-    """Lists give a quantity, GetJob a bare number that counts GiB (unproven)."""
-    return quantity(given) if isinstance(given, str) else gibibytes(given)
+    return total(by_role, is_ratio=False) if given is None else given
 
 
 def _model(roles: Sequence[Size], of_pool: str) -> str:
@@ -381,6 +367,8 @@ def _pod(job_id: str, pod_id: str, item: PodRow) -> Pod:
 
 EVER = "2000-01-01T00:00:00Z"
 """A StartTime before every job. Without one, ListJobs sees only what was created in the last 7 days."""
+_ONE_BY_ONE, _AT_ONCE = 10, 50
+"""Up to so many missing jobs are looked up by GetJob, which is exact; more of them in lists of so many ids."""
 _LAST_HISTORIES = 20
 """Ended jobs of a workspace whose last history is read in one poll; the ledger has the others without it."""
 
@@ -411,7 +399,11 @@ async def list_machines(api: Api, deadline: float) -> Listing[Size]:
     """DLC ListEcsSpecs: what each machine type has. SortBy is left out: the service refuses every documented value.
     So is ResourceType: spot jobs run on machine types of ECS and of Lingjun."""
     found = await api.list_all(ECS_SPECS, "/api/v1/ecsspecs", deadline=deadline)
-    return Listing({name: ecs_size(row) for name, row in found.rows.items()}, found.malformed)
+    sizes = {
+        name: Size(amount(row.cpu), gibibytes(row.memory), amount(row.gpu), row.gpu_type or "")
+        for name, row in found.rows.items()
+    }
+    return Listing(sizes, found.malformed)
 
 
 class Jobs:
@@ -450,10 +442,12 @@ class Jobs:
         except CloudError as error:
             read.part.lacks(read.ends, error)
         missing = set(read.pending) - read.found.keys()
-        await read.look_up(partial(self._look_up, read))
+        in_lists = len(missing) > _ONE_BY_ONE
+        look_up = partial(self._look_up_list if in_lists else self._look_up, read)
+        await read.look_up(look_up, at_once=_AT_ONCE if in_lists else 1)
         ended = [job.job_id for job, _ in read.found.values() if read.tracker.has_just_ended(job)]
-        # The look-up has the end of the history.
-        await self._read_last(read, [job_id for job_id in ended if job_id not in missing][:_LAST_HISTORIES])
+        # The answer of GetJob has the end of the history.
+        await self._read_last(read, [key for key in ended if in_lists or key not in missing][:_LAST_HISTORIES])
         return is_complete
 
     async def _read_ended(self, read: WorkspaceRead) -> bool:
@@ -480,6 +474,10 @@ class Jobs:
             row.username = row.username or (was.user_name if was else None)  # only lists name the user
             self._note_detail(row)
             read.found |= await self._translate(read, [row])
+
+    async def _look_up_list(self, read: WorkspaceRead, job_ids: Sequence[str]) -> None:
+        rows = await self._list(read, {"JobIds": ",".join(job_ids), "StartTime": EVER}, read.until)
+        read.found |= await self._translate(read, (rows[job_id] for job_id in job_ids if job_id in rows))
 
     async def _translate(self, read: WorkspaceRead, rows: Iterable[JobRow]) -> Found:
         """The jobs of some rows, with their histories."""
