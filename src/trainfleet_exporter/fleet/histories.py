@@ -21,6 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trainfleet_exporter.model import (
+    FINISHED,
     Cause,
     ClassicHistogram,
     FaultCount,
@@ -344,16 +345,17 @@ class JobHistories:
         known.detail = records
         known.take(records)
 
-    def objects(self, job: Job, now: float) -> Iterator[object]:
-        """Return the objects of a job's history: JobTime, JobFaults, PodExit."""
+    def objects(self, job: Job, now: float, *, is_seen: bool = True) -> Iterator[object]:
+        """Return the objects of a job's history: JobTime, JobFaults, PodExit. `is_seen`: its status is as of `now`."""
         known = self._known.get(job.job_id)
         if known is None:
             return
         lasting = known.elapsed.lasting
-        if lasting is not None and job.status in _WHILE[lasting]:
+        if is_seen and lasting is not None and job.status in _WHILE[lasting]:
             known.seen_until = now
-        phases = known.elapsed.until(known.seen_until)
-        if phases:
+        elif job.status in FINISHED:
+            known.seen_until = job.finished or known.seen_until
+        if phases := known.elapsed.until(known.seen_until):
             self._held.add(job, known.held.until(known.seen_until), now)
             yield JobTime(job.job_id, phases)
         yield from known.constant
@@ -386,8 +388,7 @@ class JobHistories:
             for (pool_id, node), causes in self._nodes.items()
         ]
         waits = [PoolWaits(key, *[each.histogram() for each in both]) for key, both in self._pools.items()]
-        held_time = self._held.total(now)
-        return [*nodes, *waits, *([] if held_time is None else [held_time])]
+        return [*nodes, *waits, *filter(None, [self._held.total(now)])]
 
     def keep_only(self, job_ids: Set[str], now: float) -> None:
         """Forget the histories of all other jobs."""

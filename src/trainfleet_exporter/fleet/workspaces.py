@@ -183,9 +183,8 @@ class Workspaces:
         with self.listed.polling():
             ids = await self.ids.get()
             poll.keep_only([*ids, _HISTORIES])
-            if not self._trackers.keys() <= set(ids):
-                self._trackers = {key: each for key, each in self._trackers.items() if key in ids}
-                self._changed()
+            for key in self._trackers.keys() - set(ids):  # it may come back, and what it counted stays
+                self.expired(key)
             done = await self._turns.read_each(poll, ids, live, at_once=self.at_once)
             is_whole = len(done) == len(ids)
             self.listed.publish(frozenset(done), known=bool(done) or is_whole, whole=is_whole)
@@ -225,7 +224,7 @@ class Workspaces:
         for job in read.tracker.jobs():
             self._note(read, job)
             if self.wanted(job):
-                shown += [job, *self.histories.objects(job, read.now)]
+                shown += [job, *self.histories.objects(job, read.now, is_seen=job.job_id in read.found)]
                 if job.job_id in read.tracker.live:
                     shown += details(job)
         await read.part.publish(shown)
@@ -238,7 +237,7 @@ class Workspaces:
         """Drop jobs of another workspace, and those that another one shows. No await may follow until an update."""
         others = [each for each in self._trackers.values() if each is not read.tracker and not each.expired]
         for job_id, (job, _) in list(read.found.items()):
-            if job.workspace_id != read.part.key or any(job_id in each.live for each in others):
+            if job.workspace_id != read.part.key or any(job_id in each.live or job_id in each.ended for each in others):
                 del read.found[job_id]
                 read.part.dropped("duplicate")
 

@@ -46,9 +46,10 @@ async def shown(fleet: Fleet, job_id: str) -> str | None:
     return None
 
 
-async def poll_jobs(fleet: Fleet) -> None:
-    await asyncio.sleep(60)
-    await fleet.runner("jobs").tick()
+async def poll_jobs(fleet: Fleet, times: int = 1) -> None:
+    for _ in range(times):
+        await asyncio.sleep(60)
+        await fleet.runner("jobs").tick()
 
 
 def end(cloud: Cloud, number: int, moment: float = 30) -> None:
@@ -56,13 +57,23 @@ def end(cloud: Cloud, number: int, moment: float = 30) -> None:
     cloud.jobs[number] |= {"Status": "Succeeded", "GmtFinishTime": at(moment)}
 
 
+def slow_ends(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Let the list of ended jobs take so long from now on."""
+    quick = Cloud.__call__
+
+    async def answer(self: Cloud, request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(seconds if "TimeRangeField" in request.url.params else 0)
+        return quick(self, request)
+
+    monkeypatch.setattr(Cloud, "__call__", answer)
+
+
 async def test_a_refused_time_range_loses_no_job(of_two: OfTwo) -> None:
     async with of_two() as (cloud, fleet):
         cloud.answer = lambda operation, query: REFUSED if query["path"] + query.get("Status", "") == JOBS else None
         end(cloud, 0)
         cloud.jobs.append(job("c"))
-        for _ in range(6):
-            await poll_jobs(fleet)
+        await poll_jobs(fleet, 6)
         assert [await shown(fleet, job_id) for job_id in "abc"] == ["succeeded", "running", "running"]
         assert await fleet.value(RUNNING) == 2
         assert await fleet.value(SUCCEEDED) == 1
@@ -85,8 +96,7 @@ async def test_a_failing_query_for_ends_fails_alone(of_two: OfTwo, answer: httpx
         cloud.answer = lambda operation, query: answer if "TimeRangeField" in query else None
         end(cloud, 0)
         cloud.jobs += [job("c"), job("short", "Succeeded", GmtFinishTime=at(40))]
-        for _ in range(6):
-            await poll_jobs(fleet)
+        await poll_jobs(fleet, 6)
         assert [await shown(fleet, job_id) for job_id in "abc"] == ["succeeded", "running", "running"]
         assert await fleet.value(RUNNING) == 2
         assert await fleet.value(SUCCEEDED) == 1
@@ -112,8 +122,7 @@ async def test_a_failing_look_up_is_made_again_and_loses_itself(of_two: OfTwo, a
         end(cloud, 0)
         end(cloud, 1)
         cloud.jobs.append(job("c"))
-        for _ in range(6):
-            await poll_jobs(fleet)
+        await poll_jobs(fleet, 6)
         # Nothing is known of how `a` ended, and it is not live.
         assert [await shown(fleet, job_id) for job_id in "abc"] == [None, "succeeded", "running"]
         assert await fleet.value(RUNNING) == 1
@@ -132,13 +141,10 @@ async def test_a_look_up_that_always_fails_ends_with_the_retention(of_two: OfTwo
     async with of_two() as (cloud, fleet):
         cloud.answer = lambda operation, query: DENIED if operation == "GetJob" else None
         del cloud.jobs[0]
-        for _ in range(55):
-            await poll_jobs(fleet)
-        asked = len(cloud.called("GetJob"))
-        assert asked >= 50
+        await poll_jobs(fleet, 55)
+        assert len(cloud.called("GetJob")) >= 50
         assert await fleet.value(RUNNING) == 1
-        for _ in range(10):
-            await poll_jobs(fleet)
+        await poll_jobs(fleet, 10)
         asked = len(cloud.called("GetJob"))
         await poll_jobs(fleet)
         assert len(cloud.called("GetJob")) == asked
@@ -150,20 +156,13 @@ async def test_hanging_ends_take_no_live_job_of_any_workspace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, workspaces: int
 ) -> None:
     ids = [str(number) for number in range(workspaces)]
-    quick = Cloud.__call__
-
-    async def answer(self: Cloud, request: httpx.Request) -> httpx.Response:
-        if "TimeRangeField" in request.url.params:
-            await asyncio.sleep(1000)
-        return quick(self, request)
-
     cloud = Cloud()
     cloud.workspaces = [dict(cloud.workspaces[0], WorkspaceId=one) for one in ids]
     cloud.jobs = [job("first-" + one, WorkspaceId=one) for one in ids]
     config = CONFIG.replace("concurrency: 8", "concurrency: 5")
     async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=config) as fleet:
         assert await fleet.exporter.poll_once()
-        monkeypatch.setattr(Cloud, "__call__", answer)
+        slow_ends(monkeypatch, 1000)
         for poll in range(4):
             cloud.jobs += [job(f"{poll}-{one}", WorkspaceId=one) for one in ids]
             await poll_jobs(fleet)
@@ -181,23 +180,27 @@ async def test_a_job_that_ends_between_the_lists_is_shown_once(of_two: OfTwo) ->
 
         cloud.answer = answer
         await poll_jobs(fleet)
-        assert [line.rpartition(" ")[2] for line in await fleet.lines("job_info") if 'job_id="a"' in line] == ["1"]
+        (of_a,) = [line for line in await fleet.lines("job_info") if 'job_id="a"' in line]
         assert [await shown(fleet, job_id) for job_id in "ab"] == ["succeeded", "running"]
         assert await fleet.value(RUNNING) == 1
         assert await fleet.value(SUCCEEDED) == 1
+        one, two = cloud.workspaces[0], cloud.workspaces[0] | {"WorkspaceId": "2"}
+        for cloud.workspaces in ([two], [one, two]):
+            await fleet.runner("workspaces").tick()
+            await poll_jobs(fleet)
+        assert sum(line.startswith("job ended") for line in fleet.log) == 1
+        cloud.jobs[0]["WorkspaceId"] = "2"
+        await poll_jobs(fleet)
+        assert [line for line in await fleet.lines("job_info") if 'job_id="a"' in line] == [of_a]
 
 
 async def test_an_ended_job_is_shown_until_its_end_is_known(of_two: OfTwo, monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = Cloud.__call__
+    running = 'job_phase_seconds{job_id="a",phase="running"}'
     async with of_two() as (cloud, fleet):
-
-        async def answer(self: Cloud, request: httpx.Request) -> httpx.Response:
-            if "TimeRangeField" in request.url.params:
-                await asyncio.sleep(5)
-            return quick(self, request)
-
-        monkeypatch.setattr(Cloud, "__call__", answer)
-        end(cloud, 0)
+        cloud.jobs[0]["StatusHistory"] = [{"Status": "Running", "StartTime": at(-500)}]
+        await poll_jobs(fleet)
+        slow_ends(monkeypatch, 5)
+        end(cloud, 0, 90)
         cloud.jobs.append(job("c"))
         await asyncio.sleep(60)
         polling = asyncio.create_task(fleet.runner("jobs").tick())
@@ -205,7 +208,9 @@ async def test_an_ended_job_is_shown_until_its_end_is_known(of_two: OfTwo, monke
         assert [await shown(fleet, job_id) for job_id in "abc"] == ["running"] * 3
         assert await fleet.value(RUNNING) == 3
         assert await fleet.value(SUCCEEDED) == 0
+        assert await fleet.value(running) == 560
         await polling
+        assert await fleet.value(running) == 590
         assert [await shown(fleet, job_id) for job_id in "abc"] == ["succeeded", "running", "running"]
         assert await fleet.value(RUNNING) == 2
         assert await fleet.value(SUCCEEDED) == 1
@@ -215,8 +220,7 @@ async def test_ends_of_a_gap_that_nothing_saw_are_counted(of_two: OfTwo) -> None
     """Jobs that began and ended while the list of ended jobs failed for half an hour."""
     async with of_two() as (cloud, fleet):
         cloud.answer = lambda operation, query: BROKEN if "TimeRangeField" in query else None
-        for _ in range(30):
-            await poll_jobs(fleet)
+        await poll_jobs(fleet, 30)
         cloud.jobs.append(job("c", "Succeeded", GmtCreateTime=at(60), GmtFinishTime=at(120)))
         cloud.answer = lambda operation, query: None
         await poll_jobs(fleet)
