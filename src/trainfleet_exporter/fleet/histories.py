@@ -303,8 +303,8 @@ class JobHistories:
     """The histories of a provider's jobs. Faults from before the exporter's start do not count."""
 
     def __init__(self, clock: ServerClock) -> None:
-        self._clock = clock
-        self._known: dict[str, _Known] = {}
+        self._clock, self._known, self._began = clock, dict[str, _Known](), 0.0
+        """The last: when the exporter began, as the first poll knew it: a clock that is set moves no counter."""
         self._held = HeldTimes(clock)
         self._pools: defaultdict[str, tuple[_Waits, _Waits]] = defaultdict(lambda: (_Waits(), _Waits()))
         """By pool, how long jobs waited and prepared."""
@@ -403,11 +403,11 @@ class JobHistories:
     def _count_faults(self, job: Job, known: _Known) -> None:
         """Show what is dated after the exporter's start, and count it for nodes."""
         exits = [PodExit(job.job_id, pod_id, code) for pod_id, code in (known.row or Records()).exit_codes]
-        known.constant, began = tuple(exits), self._clock.began
+        known.constant, self._began = tuple(exits), self._began or self._clock.began
         if known.faults is None:
             return
-        faults = [fault for fault in known.faults.values() if fault.at >= began]
-        recoveries = [recovery for recovery in known.recoveries.values() if recovery.start >= began]
+        faults = [fault for fault in known.faults.values() if fault.at >= self._began]
+        recoveries = [recovery for recovery in known.recoveries.values() if recovery.start >= self._began]
         counted = Counter((recovery.strategy, recovery.result) for recovery in recoveries)
         shown = JobFaults(
             job_id=job.job_id,

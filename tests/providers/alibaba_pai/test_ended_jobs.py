@@ -40,10 +40,8 @@ def of_two(fleet_of: FleetOf) -> OfTwo:
 
 async def shown(fleet: Fleet, job_id: str) -> str | None:
     """The status that a job is shown in."""
-    for status in ("running", "succeeded"):
-        if await fleet.value(f'job_status{{job_id="{job_id}",status="{status}"}}'):
-            return status
-    return None
+    of = f'job_status{{job_id="{job_id}",status='
+    return next(iter([word for word in ("running", "succeeded") if await fleet.value(f'{of}"{word}"}}')]), None)
 
 
 async def poll_jobs(fleet: Fleet, times: int = 1) -> None:
