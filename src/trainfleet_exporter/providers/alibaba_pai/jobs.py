@@ -198,6 +198,10 @@ class Size(Struct, frozen=True, gc=False):
     gpu_model: str = ""
 
 
+def ecs_size(row: EcsSpec) -> Size:
+    return Size(amount(row.cpu), gibibytes(row.memory), amount(row.gpu), row.gpu_type or "")
+
+
 def needs_sizes(row: JobRow) -> bool:
     """Return whether only its machine types say what a job asked for."""
     specs = [spec for spec in row.job_specs or () if spec is not None and spec.ecs_spec]
@@ -399,11 +403,7 @@ async def list_machines(api: Api, deadline: float) -> Listing[Size]:
     """DLC ListEcsSpecs: what each machine type has. SortBy is left out: the service refuses every documented value.
     So is ResourceType: spot jobs run on machine types of ECS and of Lingjun."""
     found = await api.list_all(ECS_SPECS, "/api/v1/ecsspecs", deadline=deadline)
-    sizes = {
-        name: Size(amount(row.cpu), gibibytes(row.memory), amount(row.gpu), row.gpu_type or "")
-        for name, row in found.rows.items()
-    }
-    return Listing(sizes, found.malformed)
+    return Listing({name: ecs_size(row) for name, row in found.rows.items()}, found.malformed)
 
 
 class Jobs:
