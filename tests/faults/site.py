@@ -58,8 +58,8 @@ _SMALL_PAGES = {
     "huawei_modelarts.jobs.WORKSPACES_PAGE": 1,
 }
 """How many rows are asked for at a time, where lists are to have several pages."""
-_SELDOM = {"polling.schedule._EXPIRY_INTERVAL": 5.0, "page.store._REST_SECONDS": 5.0, "fleet.lists.MOST_PAGES": 200}
-"""What the daemon does every second, and has nothing to do for most of them: a quarter of the time that cells take. And
+_SELDOM = {"polling.schedule._EXPIRY_INTERVAL": 5.0, "fleet.lists.MOST_PAGES": 200}
+"""What the daemon does every second, and has nothing to do for most of them: a fifth of the time that cells take. And
 how many pages of a list that does not end are read."""
 _BYTES = 2 * 2**20
 """The limit of each answer: less than what is read otherwise, and far more than any true answer here. Most of the time
