@@ -181,10 +181,8 @@ def test_a_failing_provider_and_hostile_names(browser: Browser, tmp_path: Path) 
             words = "connection reset before an answer came"
             eventually(_says(exporter, "1 of 2 down", words), what="a provider that is down")
             with _opened(browser, exporter.url) as page:
-                first = page.locator(".provider").first
-                assert "sim-modelarts-north4" in first.inner_text()
-                assert first.locator(".badge").first.inner_text() == "✕ down"
-                assert words in first.locator("tr.error").first.inner_text()
+                first = page.locator(".provider").first.inner_text()
+                assert [each for each in ("sim-modelarts-north4", "✕ down", words) if each not in first] == []
                 red, green, _ = _border(page)
                 assert red > 2 * green
                 _check_readable(page)

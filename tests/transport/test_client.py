@@ -55,14 +55,14 @@ async def test_each_failed_attempt_is_counted(
 
 
 async def test_transient_failure_is_retried_with_a_new_signature() -> None:
-    script = Script(503, httpx.ReadError("reset"), 200)
-    rig = Rig(script)
+    rig = Rig(script := Script(503, httpx.ReadError("reset"), 200))
     assert await rig.call() == {"Jobs": []}
     assert rig.outcomes == ["server", "network", "ok"]
     assert [request.headers["authorization"] for request in script.requests] == rig.dialect.signed
     assert len(set(rig.dialect.signed)) == 3
     assert script.times == pytest.approx([0, 0.2, 0.6])
     assert rig.dialect.prepared == 1
+    assert isinstance(await Rig(Script(503, httpx.ReadTimeout("silence"))).failure(), ServerTrouble)
 
 
 # What a poll gives up
@@ -127,8 +127,7 @@ async def test_no_attempt_is_made_without_the_lease() -> None:
 
 
 async def test_retry_after_is_obeyed_for_the_whole_host() -> None:
-    script = Script(json_answer(429, retry_after="4.5"), 200)
-    rig = Rig(script)
+    rig = Rig(script := Script(json_answer(429, retry_after="4.5"), 200))
     neighbour = rig.transport.client(f"http://{HOST}", EchoDialect())
     other_host = rig.transport.client("http://other.test", EchoDialect())
     call = asyncio.create_task(rig.call())

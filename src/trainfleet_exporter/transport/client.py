@@ -99,8 +99,7 @@ class ApiClient:
         """Return the JSON object of a good response as `into` (see transport.payload), by `deadline` (loop time).
 
         For an empty response, if `Call.may_be_empty` allows it, return `into()`. Raises only CloudError. Transient
-        errors are tried again twice within the deadline, unless the poll has given the operation up (Caller): every
-        call here can be repeated. Then the last real error is raised.
+        errors are tried again twice, unless the poll has given the operation up (Caller): the last real one is raised.
         """
         try:
             mark = await self._prepare(call, deadline)
@@ -143,9 +142,10 @@ class ApiClient:
                     signed = self._dialect.sign(call, self._host)
                     payload = await self._attempt(call, into, signed, deadline, caller)
                 except CloudError as error:
-                    failure = error.with_traceback(None)  # which holds the answer
-                    caller.failed(operation, failure, deadline)
-                    wait = self._wait(failure, number, started)  # before another call gets this turn
+                    caller.failed(operation, error, deadline)
+                    wait = self._wait(error, number, started)  # before another call gets this turn
+                    is_late = isinstance(error, RequestTimedOut)  # by the poll's deadline, in later attempts
+                    failure = failure if failure and is_late else error.with_traceback(None)  # which holds the answer
                 else:
                     caller.succeeded(operation)
                     return payload
@@ -153,7 +153,7 @@ class ApiClient:
                     self._limiter.release(used=signed is not None)
                 resume = asyncio.get_running_loop().time() + wait
                 # A call that hangs has held its turn long enough, and a long pause is left to the next poll.
-                is_final = isinstance(failure, RequestTimedOut) or wait > _LONGEST_WAIT or not failure.transient
+                is_final = is_late or wait > _LONGEST_WAIT or not failure.transient
                 if is_final or number == MAX_ATTEMPTS or resume >= deadline:
                     break
                 await asyncio.sleep(wait)

@@ -153,6 +153,9 @@ async def test_a_spot_job_that_waits_again_holds_nothing(fleet_of: FleetOf) -> N
         assert await fleet.value('job_restarts_total{job_id="a"}') == 1
         (info,) = await fleet.lines("job_info")
         assert 'resource_type="ml.p5.48xlarge",payment_type="Spot"' in info
+        stages[0]["StartTime"] = 0  # a time that is not set
+        await step(fleet, "Training", 200)
+        assert await fleet.value('job_restarts_total{job_id="a"}') is None
 
 
 @pytest.mark.parametrize(

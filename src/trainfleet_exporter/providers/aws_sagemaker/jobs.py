@@ -150,8 +150,7 @@ class Stage(NamedTuple):
     start: float
     end: float | None
     holds: bool
-    """Whether the job held instances: from the first download, training or TrainingStartTime (AWS bills from then) to
-    an interruption."""
+    """Whether the job held instances: from the first download, training or TrainingStartTime to an interruption."""
 
 
 def translate(row: TrainingJob) -> tuple[Job, Records | None] | None:
@@ -191,7 +190,7 @@ def translate(row: TrainingJob) -> tuple[Job, Records | None] | None:
         started=unix_time(row.training_start_time),
         finished=max([end for end in ends if end is not None], default=None) if ended else None,
         duration=amount(row.training_time_in_seconds),
-        restarts=None if row.secondary_status_transitions is None else _restarts(stages),
+        restarts=_restarts(row.secondary_status_transitions, stages),
         cpu_cores=cpu_cores_of(asked),
         nodes=total_of(asked, lambda group: 1.0),
         accelerators=accelerators_of(asked),
@@ -235,11 +234,12 @@ def _plan(config: ResourceConfig) -> str:
     return next(filter(None, [*chain(*arns), config.training_plan_arn]), "")
 
 
-def _restarts(stages: Sequence[Stage]) -> int | None:
-    """Count the runs after the first: how often training began again after another status. None if one is unknown."""
+def _restarts(given: Sequence[object] | None, stages: Sequence[Stage]) -> int | None:
+    """Count how often training began again after another status. None if a stage is unknown or unreadable."""
     runs = [False, *(stage.status is Status.RUNNING for stage in stages)]
     begun = sum(stage.word == "Training" and not before for stage, before in zip(stages, runs, strict=False))
-    return max(0, begun - 1) if all(stage.word in WORDS for stage in stages) else None
+    is_known = given is not None and len(given) == len(stages) and all(stage.word in WORDS for stage in stages)
+    return max(0, begun - 1) if is_known else None
 
 
 def stages_of(row: TrainingJob) -> list[Stage]:
