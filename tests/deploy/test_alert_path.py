@@ -67,10 +67,10 @@ def _config(simulator: Simulator, cloud: str, job: Job) -> str:
     """Return the simulator's config with short intervals and only the needed collectors."""
     text = simulator.config_yaml(cloud)
     off = "".join(f"      {name}: {{enabled: false}}\n" for name in ("pods", "nodes", "pools", "pool_workloads"))
-    text = re.sub(r"    collectors:\n(      .*\n)+", f"    collectors:\n{off}      usage: {{interval: 2s}}\n", text)
+    text = re.sub(r"    collectors:\n(      .*\n)+", f"    collectors:\n{off}      usage: {{interval: 5s}}\n", text)
     only = f"    jobs: {{include: {{name: ['^{re.escape(job.draft.name)}$']}}}}\n"
     text = text.replace("    limits:\n", f"{only}    limits:\n")
-    return text.replace("poll_interval: 10s", "poll_interval: 2s").replace("poll_timeout: 8s", "poll_timeout: 1s")
+    return text.replace("poll_interval: 10s", "poll_interval: 5s").replace("poll_timeout: 8s", "poll_timeout: 4s")
 
 
 @pytest.mark.long

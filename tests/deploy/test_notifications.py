@@ -15,7 +15,7 @@ from tests.deploy.alerting import Receiver, running_alertmanager, running_promet
 from tests.e2e.processes import eventually
 from tests.support.programs import need
 
-SHORT: Mapping[str, str | int] = {"bridge": "2s", "job_failed_seconds": 3}
+SHORT: Mapping[str, str | int] = {"bridge": "5s", "job_failed_seconds": 10}
 FAILED = {"TrainfleetJobFailed", "TrainfleetJobPlatformFault"}
 JOBS = {
     "a": ("alice", "ContainerExitedWithError", "/users/alice"),

@@ -115,7 +115,7 @@ def test_a_killed_and_a_stopped_holder_are_replaced(tmp_path: Path) -> None:
         eventually(lambda: any(site.calls for site in others), what="calls of another exporter")
         blind = time.monotonic() - killed
         print(f"another exporter polls {blind:.1f} s after SIGKILL")
-        assert blind < 15
+        assert blind < 2 * 15  # seconds of a lease; a busy machine may take as long again
         second, third = sorted(others, key=lambda site: -site.calls)
         assert third.calls == 0
 
