@@ -49,7 +49,6 @@ def test_it_is_hardened() -> None:
     done = subprocess.run([analyze, "security", "--offline=true", "--no-pager", UNIT], capture_output=True, text=True)
     exposure = re.search(r"Overall exposure level for \S+: ([0-9.]+)", done.stdout)
     assert exposure, done.stderr
-    print(exposure[0])
     assert float(exposure[1]) <= _HIGHEST
 
 

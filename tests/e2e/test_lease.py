@@ -119,10 +119,8 @@ def test_a_killed_and_a_stopped_holder_are_replaced(tmp_path: Path) -> None:
         second, third = sorted(others, key=lambda site: -site.calls)
         assert third.calls == 0
 
-        stopped = time.monotonic()
         second.exporter.process.send_signal(signal.SIGSTOP)
         eventually(lambda: third.calls > 0, what="calls of the third exporter")
-        print(f"another exporter polls {time.monotonic() - stopped:.1f} s after SIGSTOP")
         before = second.calls
         second.exporter.process.send_signal(signal.SIGCONT)
         eventually(lambda: "lease lost" in second.exporter.log, what="the stopped exporter to notice")

@@ -100,9 +100,6 @@ def test_what_prometheus_holds_is_what_the_cloud_said(tmp_path: Path) -> None:
         assert {labels[0][1] for labels in kinds} == {"gpu", "npu"}
         live = _compare_live(jobs, ends["jobs"], answers)
         finished = _compare_finished(jobs, ends["job_counts"], answers)
-        print(
-            f"{len(up[0][1])} scrapes, all up; equal to the truth at {live} (live) and {finished} (finished) instants"
-        )
         assert min(live, finished) >= SECONDS / 2 * 0.4
 
 

@@ -117,7 +117,6 @@ def test_shards_show_what_one_exporter_shows(tmp_path: Path) -> None:
 
             eventually(same, what="the shards to show what one exporter shows")
             made, shared = _calls_of_an_interval([alone]), _calls_of_an_interval(shards)
-            print(f"{_SHARDS} shards: {shared:.1f} calls in {_INTERVAL}, one exporter: {made:.1f}")
             assert 0.98 * made <= shared <= 1.02 * made
             assert same()
             for number, shard in enumerate(shards):
