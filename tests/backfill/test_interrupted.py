@@ -82,10 +82,10 @@ def test_killed_four_times_it_writes_the_same_files(cloud: str, tmp_path: Path) 
     with running_cloud(seed=1, clouds=(cloud,), population=8) as (simulator, url):
         config = tmp_path / "config.yaml"
         config.write_text(simulator.config_yaml(url).replace("per_second: 200", "per_second: 60"), encoding="utf-8")
-        end = int(time.time()) // 3600 * 3600 - 3600
-        end -= 3600 * (end % DAY == 0)  # always of two days
+        midnight = (int(time.time()) - 2 * 3600) // DAY * DAY
+        start, end = midnight - 6 * 3600, midnight + 3600  # parts of two days
         flags = [f"--config.file={config}", f"--provider={PROVIDERS[cloud]}"]
-        flags += [f"--from={shown(end - DAY)}", f"--to={shown(end)}"]
+        flags += [f"--from={shown(start)}", f"--to={shown(end)}"]
 
         def run(out: str) -> subprocess.Popen[str]:
             command = [*COMMAND, "backfill", *flags, f"--out={tmp_path / out}"]
