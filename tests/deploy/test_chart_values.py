@@ -130,6 +130,7 @@ def test_an_upgrade_changes_nothing_that_is_fixed(path: Path, tmp_path: Path) ->
 
 _IMAGE: dict[str, Any] = {"image": {"repository": "registry.example.com/trainfleet-exporter"}}
 _DEMO: dict[str, Any] = {**_IMAGE, "demo": True}
+_HASTY = {"provider": "p", "thresholds": {"idle_for": "5m"}}
 _ROLLING = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (
@@ -164,6 +165,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("", {**_DEMO, "web": {"config": {"existingSecret": "x"}}}, "the demo has no TLS and no users"),
     ("", {**_DEMO, "web": {"scheme": "https"}}, "the demo has no TLS and no users"),
     ("", {**_IMAGE, "config": {"existingSecret": "x"}, "web": {"scheme": "https"}}, "https needs a web config"),
+    ("", {**_DEMO, "prometheusRule": {"thresholds": {"idle_for": "15m"}}}, "found 15m; allowed: over 900s"),
+    ("", {**_DEMO, "prometheusRule": {"overrides": [_HASTY]}}, "found 5m; allowed: over 900s"),
 ]
 """Values that a file of `ci` is changed by, or all of them, and what Helm says."""
 

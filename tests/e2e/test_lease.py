@@ -113,9 +113,7 @@ def test_a_killed_and_a_stopped_holder_are_replaced(tmp_path: Path) -> None:
         killed = time.monotonic()
         first.exporter.end(signal=signal.SIGKILL)
         eventually(lambda: any(site.calls for site in others), what="calls of another exporter")
-        blind = time.monotonic() - killed
-        print(f"another exporter polls {blind:.1f} s after SIGKILL")
-        assert blind < 2 * 15  # seconds of a lease; a busy machine may take as long again
+        assert time.monotonic() - killed < 2 * 15  # seconds of a lease; a busy machine may take as long again
         second, third = sorted(others, key=lambda site: -site.calls)
         assert third.calls == 0
 

@@ -178,7 +178,6 @@ def test_a_thousand_scrapes_during_fifty_reloads(tmp_path: Path) -> None:
             assert exporter.end(signal=signal.SIGTERM) == 0
             log = exporter.log
     assert load.statuses == {200: len(load.pages)}
-    assert len(load.pages) >= SCRAPES
     shown = Counter(_check(page, sets) for page in load.pages)
     assert len(shown) > RELOADS // 2
     full = sum(KEPT in _seen(page)[1].get("trainfleet_jobs", ()) for page in load.pages)

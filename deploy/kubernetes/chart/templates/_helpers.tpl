@@ -128,6 +128,14 @@ resources:
 {{- if and (eq .Values.web.scheme "https") (not .Values.web.config.existingSecret) (not .Values.extraArgs) }}
 {{- fail "web.scheme: https needs a web config with a tls_server_config; set web.config.existingSecret" }}
 {{- end }}
+{{- $rules := .Values.prometheusRule }}
+{{- $zero := toDate "2006" "1970" }}
+{{- range prepend $rules.overrides $rules }}
+{{- $wait := .thresholds.idle_for | default "1d" }}
+{{- if and (not (regexMatch "[dwy]" $wait)) (le (sub (dateModify $wait $zero | unixEpoch) (unixEpoch $zero)) (int64 $rules.thresholds.reading_oldest_seconds)) }}
+{{- fail (printf "prometheusRule: idle_for: found %s; allowed: over %vs, which is reading_oldest_seconds: else one old reading makes a job idle" $wait $rules.thresholds.reading_oldest_seconds) }}
+{{- end }}
+{{- end }}
 {{- with .Values.config.inline }}
 {{- $text := kindIs "string" . | ternary . (toYaml .) }}
 {{- $removed := dict "state_file" "the exporter keeps no count of calls" "sharding" "a provider belongs to one shard, see docs/scale.md" }}
