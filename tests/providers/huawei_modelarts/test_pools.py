@@ -61,7 +61,7 @@ async def test_usage_of_a_pool(fleet_of: FleetOf) -> None:
         cloud.monitor["pool-1"] = [
             metric("cpuUsage", (-120, 40), (-60, "50")),
             metric("memUsedRate", (-120, 30), (-60, -1)),
-            metric("npuUtil", (-60, 61.4)),
+            *(metric("npuUtil", *points) for points in ([(-60, 61.4)], [])),  # listed twice, the last time empty
             metric("gpuUtil", (-60, -1), unit=""),
             metric("diskAvailableCapacity", (-60, 834379.2), unit="Megabytes"),
         ]

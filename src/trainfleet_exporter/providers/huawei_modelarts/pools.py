@@ -330,24 +330,24 @@ def users(pool_id: str, rows: Iterable[WorkloadRow]) -> list[PoolUser]:
 def monitored(answer: PoolMonitor, pool_id: str, dropped: Counter[str], *, now: float, max_age: float) -> list[Column]:
     """The newest reading of each metric. Unix time and seconds. `dropped` counts by reason what is not shown.
 
-    BadAnswer if the answer has no list at all.
+    The answer may list a metric twice. BadAnswer if the answer has no list at all.
     """
     if isinstance(answer.metrics, UnsetType):
         raise BadAnswer("the answer has no metrics", operation="ShowPoolMonitor")
-    by_name = {(item.metric and item.metric.metric_name) or "": item for item in answer.metrics or ()}
-    dropped["malformed"] += "" in by_name
+    rows = [((item.metric and item.metric.metric_name) or "", item.data_points or ()) for item in answer.metrics or ()]
+    dropped["malformed"] += [name for name, _ in rows].count("")
     shown: list[Column] = []
-    for name in [name for name in by_name if name in MONITORED]:
+    for name in filter(MONITORED.__contains__, dict(rows)):
         known, (family, unit) = ({pool_id: 0.0}, Subjects()), MONITORED[name]
         newest = NewestReadings("pool", *known, now=now, max_age=max_age, accelerator=kind_of(name))
-        newest.take_each(_points(by_name[name], pool_id, unit))
+        newest.take_each(_points([each for other, some in rows if other == name for each in some], pool_id, unit))
         shown += newest.of_families({family: UNITS[unit]}, period=0)
         dropped.update(newest.dropped)
     return shown
 
 
-def _points(item: MonitorMetric, pool_id: str, unit: str) -> Iterator[Reading]:
-    for point in item.data_points or ():
+def _points(points: Iterable[MonitorPoint], pool_id: str, unit: str) -> Iterator[Reading]:
+    for point in points:
         at = unix_time(point.timestamp, per_second=1000)
         average = next((row.value for row in point.statistics or () if row.statistic == "average"), None)
         value = number(average)

@@ -6,7 +6,7 @@ the poll fails until task metrics serve the jobs. Backfill reads ranges of the s
 
 AOM speaks Prometheus' API. An error may be in the body of a response with any HTTP status. The labels of pods and cards
 in samples are unproven (metrics): without them, ratios are of a whole pod or job, and sums are absent. Samples of now
-have the time of the query, so they do not say how old they are.
+have the time of the query, so they do not say how old they are: means include a removed pod until _LONGEST has passed.
 
 https://support.huaweicloud.com/intl/en-us/api-aom/ListInstantQueryAomPromPost.html
 https://support.huaweicloud.com/intl/en-us/api-aom/ListRangeQueryAomPromPost.html
@@ -222,7 +222,7 @@ SOURCE = "aom"
 _SOURCES = "sources"
 """The part with the source of each job's usage; other parts are plans."""
 _LONGEST = 600.0
-"""Seconds back in which a query looks for a sample. Samples are a minute apart, and some are minutes late."""
+"""Seconds back in which a query looks for a sample: those of inference are up to ten minutes late, others unproven."""
 _READING = 0.9
 """The share of a poll's time in which answers are read; the rest is for showing them."""
 _HOUR = 3600.0
