@@ -37,12 +37,12 @@ def _job(job_id: str, pods: int, *parts: tuple[str, int], status: str = "running
 
 def _planted() -> World:
     jobs = [
-        _job("hangs", 4, ("train", 150), ("hang", 60), ("train", 9900)),
-        _job("rests", 1, ("train", 100), ("idle", 90), ("train", 9900)),
-        _job("naps", 1, ("train", 100), ("idle", 30), ("train", 9900)),
+        _job("hangs", 4, ("train", 150), ("hang", 60), ("train", MINUTES)),
+        _job("rests", 1, ("train", 100), ("idle", 90), ("train", MINUTES)),
+        _job("naps", 1, ("train", 100), ("idle", 30), ("train", MINUTES)),
         _job("fails", 1, ("train", 100), status="failed"),
-        _job("evaluates", 4, ("train", 150), ("evaluation", 40), ("train", 9900)),
-        _job("limps", 4, ("train", 180), ("throttled", 90), ("train", 9900)),
+        _job("evaluates", 4, ("train", 150), ("evaluation", 40), ("train", MINUTES)),
+        _job("limps", 4, ("train", 180), ("throttled", 90), ("train", MINUTES)),
     ]
     kinds = {"hang": "hang", "idle": "idle", "throttled": "straggler"}
     events = [
