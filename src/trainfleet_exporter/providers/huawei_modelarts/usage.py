@@ -15,7 +15,6 @@ https://support.huaweicloud.com/intl/en-us/api-aom/ListRangeQueryAomPromPost.htm
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
@@ -41,8 +40,6 @@ from trainfleet_exporter.providers.past import MINUTE, Range, seconds_after
 from trainfleet_exporter.transport import HISTORY, BodyLimits
 from trainfleet_exporter.transport.json_fields import as_number
 from trainfleet_exporter.transport.payload import decode_value
-
-log = logging.getLogger(__name__)
 
 # The answers, with the fields that are read.
 
@@ -293,8 +290,6 @@ class Usage:
         except (CloudError, NotReady) as error:
             await self._replace(poll, running, error, until)
             return
-        if self._is_replaced:
-            log.info("usage comes from AOM again")
         self._is_replaced = False
         poll.keep_only([*asked, _SOURCES])
         self._hold({key: job_ids for key, job_ids in self._shown.items() if key in (*asked, _SOURCES)})
