@@ -26,7 +26,7 @@ providers:
 Row = dict[str, Any]
 MS = 1000
 _QUERY = re.compile(
-    r"avg by \(([a-z_, ]+)\) \(last_over_time\((\w+)\{container_name=\"modelarts-training\"\}\[\d+[ms]\]\)\)"
+    r"avg by \(([a-z_, ]+)\) \(last_over_time\((\w+)\{container_name=\"modelarts-training\"\}\[(?:600|120)s\]\)\)"
 )
 
 
