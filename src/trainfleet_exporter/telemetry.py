@@ -307,7 +307,7 @@ class Telemetry:
         self._budgets[provider, api] = calls
 
     def failed(self, state: CollectorState, reason: str) -> None:
-        """Count a failure of a collector's part."""
+        """Count a failed call or part of a collector. No label names the part: the log and the status page do."""
         if not state.gone:
             self._errors.labels(state.provider, state.collector, reason).inc()
 

@@ -1,1 +1,1 @@
-"""The running exporter: daemon, reloads and demo. The only component that imports all others."""
+"""The running exporter: daemon, reloads and demo. It puts the providers, the pages and the web server together."""

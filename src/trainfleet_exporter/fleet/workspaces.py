@@ -197,7 +197,7 @@ class Workspaces:
                 await part.publish(counted)
 
     def expired(self, key: str) -> None:
-        """Forget a workspace's live jobs: its polls have failed for too long."""
+        """Forget a workspace's live jobs, and so their pods and usage: its polls have failed for too long."""
         if key in self._trackers:
             self._trackers[key].expired = True
             self._changed()

@@ -84,7 +84,7 @@ class PartStore:
         return too_long
 
     def fail(self, key: str) -> None:
-        """Record that a part's poll failed. Its last good values stay for `keep_polls` intervals from now."""
+        """A part's poll failed. Its last good values stay for `keep_polls` intervals from the first failure."""
         self._failed.add(key)
         shown = self._shown.get(key)
         if shown is not None:

@@ -80,7 +80,7 @@ class Call(HoldsSecrets):
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """Parts of the query or body to redact if a response quotes them, such as a password."""
     may_be_empty: bool = False
-    """Whether a good response may have no body (204, or an empty 200): counted as no_data, returned as None."""
+    """Whether a good response may have no body (204, or an empty 200): counted as no_data, returned as an empty one."""
     text: TextForm | None = field(default=None, repr=False)
     """The pattern of a good response that is text instead of JSON; returned without spaces around it."""
     receive_headers: Callable[[Mapping[str, str]], None] | None = field(default=None, repr=False)
