@@ -17,9 +17,9 @@ from fuzz.answers import answer
 from trainfleet_exporter.config import Config, load_config, redacted
 from trainfleet_exporter.config.schema import ProviderConfig
 from trainfleet_exporter.errors import BadAnswer, ConfigError, Fault
+from trainfleet_exporter.exposition import Format, Renderer, RenderSettings, accepts_gzip, choose
 from trainfleet_exporter.families import KEYS
 from trainfleet_exporter.fleet.usage import NewestReadings, Subjects, page_readings
-from trainfleet_exporter.page import Format, Renderer, RenderSettings, accepts_gzip, choose
 from trainfleet_exporter.providers.alibaba_pai import jobs as pai
 from trainfleet_exporter.providers.alibaba_pai import pools as pai_pools
 from trainfleet_exporter.providers.alibaba_pai import usage

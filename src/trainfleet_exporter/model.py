@@ -479,7 +479,7 @@ class Subject(msgspec.Struct, gc=False, eq=False):
     keys: tuple[str, ...]
     """The values of the labels that name it, of whose job (or pool) it is first."""
     labels: str = ""
-    """All of its labels in the form of the page; empty until they are first written (page.Renderer)."""
+    """All of its labels in the form of the page; empty until they are first written (exposition.Renderer)."""
 
 
 class Readings(msgspec.Struct, frozen=True):

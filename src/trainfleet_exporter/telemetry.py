@@ -23,9 +23,9 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from prometheus_client.utils import floatToGoString
 
 import trainfleet_exporter
+from trainfleet_exporter.exposition.formats import Format, head
+from trainfleet_exporter.exposition.text import escape_label
 from trainfleet_exporter.lease import Role
-from trainfleet_exporter.page.formats import Format, head
-from trainfleet_exporter.page.text import escape_label
 from trainfleet_exporter.sharding import WHOLE, Shard
 
 M = TypeVar("M", Counter, Gauge, Histogram)

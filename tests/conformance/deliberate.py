@@ -33,7 +33,7 @@ class Mistake:
 _LABEL = """
 import dataclasses
 
-from trainfleet_exporter.page import render
+from trainfleet_exporter.exposition import render
 
 render.FAMILIES = tuple(
     dataclasses.replace(each, labels=("tier",), read=lambda job: [(("gold",), 1)])

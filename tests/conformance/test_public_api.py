@@ -40,7 +40,7 @@ def test_a_built_in_cloud_imports_what_is_public(name: str) -> None:
         "import http.client",
         "from urllib.request import urlopen",
         "from trainfleet_exporter.app.exporter import Exporter",
-        "import trainfleet_exporter.page.render",
+        "import trainfleet_exporter.exposition.render",
         "from trainfleet_exporter.polling import runner",
         "from trainfleet_simulator import Simulator",
         "from trainfleet_exporter.providers.alibaba_pai import history",

@@ -16,9 +16,9 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from tests.support.programs import need
+from trainfleet_exporter.exposition import Format, PageStore, Renderer, RenderSettings
+from trainfleet_exporter.exposition.blocks import CHUNK_BYTES
 from trainfleet_exporter.model import Job
-from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
-from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.telemetry import Telemetry
 from trainfleet_exporter.web.app import make_app
 from trainfleet_exporter.web.listeners import listen

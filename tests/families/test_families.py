@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.page.examples import EXAMPLES
+from tests.exposition.examples import EXAMPLES
 from trainfleet_exporter.families import FAMILIES, KEYS
 from trainfleet_exporter.model import Accelerators, HeldTime, Job, JobPods, PoolQueue, RoleCount
 

@@ -16,7 +16,7 @@ _HOURS = 3 * 3600.0
 @pytest.fixture(autouse=True)
 def _seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do what happens each second every ten seconds, because hours have many of them."""
-    for constant in ("polling.schedule._EXPIRY_INTERVAL", "page.store._REST_SECONDS"):
+    for constant in ("polling.schedule._EXPIRY_INTERVAL", "exposition.store._REST_SECONDS"):
         monkeypatch.setattr(f"trainfleet_exporter.{constant}", 10.0)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trainfleet_conformance.page import check
+from trainfleet_exporter.exposition import Format, PageStore, Renderer, RenderSettings
 from trainfleet_exporter.model import JobCount, Status
 from trainfleet_exporter.pacing import Pace
-from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
 from trainfleet_exporter.polling import Collector, Runner
 from trainfleet_exporter.telemetry import Telemetry
 

@@ -12,7 +12,7 @@ from tests.support.accounts import usual_config
 from tests.support.clock import START
 from tests.support.configs import exporter_of, written
 from trainfleet_exporter.app.demo import CLOUDS
-from trainfleet_exporter.page import Format
+from trainfleet_exporter.exposition import Format
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.transport import Attempt
 from trainfleet_simulator import Simulator

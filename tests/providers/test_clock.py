@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.clock import START, run_stepped
 from tests.support.configs import exporter_of, written
-from trainfleet_exporter.page import Format
+from trainfleet_exporter.exposition import Format
 from trainfleet_simulator import Simulator
 
 MINUTES = range(0, 12, 2)

@@ -14,9 +14,9 @@ import pytest
 from tests.support.configs import exporter_of
 from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.app.exporter import Exporter
+from trainfleet_exporter.exposition import Format
 from trainfleet_exporter.fleet.histories import JobHistories
 from trainfleet_exporter.job_ledger.use import UseWatch
-from trainfleet_exporter.page import Format
 from trainfleet_exporter.polling import Schedule
 from trainfleet_simulator import Simulator
 

@@ -17,7 +17,7 @@ from types import CodeType, FunctionType, ModuleType
 import trainfleet_exporter
 import trainfleet_simulator
 from tests.soak.site import Site
-from trainfleet_exporter.page import Format
+from trainfleet_exporter.exposition import Format
 
 _OWN = os.path.dirname(trainfleet_exporter.__file__) + os.sep  # noqa: PTH120 - the beginning of file names, as texts
 _SIMULATOR = os.path.dirname(trainfleet_simulator.__file__) + os.sep  # noqa: PTH120 - likewise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainfleet_exporter.page import Renderer, RenderSettings
+from trainfleet_exporter.exposition import Renderer, RenderSettings
 
 
 def lines(objects: Sequence[object], *, provider: str = "p", job_labels: tuple[str, ...] = ()) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.configs import exporter_of, written
 from tests.support.logs import texts_of
-from trainfleet_exporter.page import Format
+from trainfleet_exporter.exposition import Format
 from trainfleet_exporter.polling import Runner, Schedule
 from trainfleet_exporter.providers import registry
 from trainfleet_exporter.transport import Transport

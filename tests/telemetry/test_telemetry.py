@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as write_op
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
-from trainfleet_exporter.page import Format
+from trainfleet_exporter.exposition import Format
 from trainfleet_exporter.telemetry import DROP_REASONS, REJECT_REASONS, CollectorState, Telemetry
 
 LOADED = 1_750_000_000.5

@@ -13,6 +13,7 @@ import httpx
 import time_machine
 
 from tests.support.clock import START
+from trainfleet_exporter.exposition import PageStore, Renderer, RenderSettings
 from trainfleet_exporter.model import (
     Accelerator,
     Accelerators,
@@ -23,7 +24,6 @@ from trainfleet_exporter.model import (
     Status,
     UsageValues,
 )
-from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
 from trainfleet_exporter.telemetry import CollectorState, LastError, Telemetry
 from trainfleet_exporter.web.app import make_app
 from trainfleet_exporter.web.pages import Pages

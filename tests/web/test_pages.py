@@ -12,8 +12,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from trainfleet_conformance.page import check_both
+from trainfleet_exporter.exposition import PageStore, Renderer, RenderSettings
 from trainfleet_exporter.model import FinishedCount, JobCount, Status, Workspace
-from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
 from trainfleet_exporter.telemetry import CollectorState, Standing, Telemetry
 from trainfleet_exporter.web.app import make_app
 from trainfleet_exporter.web.pages import Pages

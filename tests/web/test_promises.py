@@ -19,9 +19,9 @@ import pytest
 from tests.support.certificates import Authority
 from tests.web.secured import ANNAS, BERT, Served, basic, later, serving, trusting, write
 from tests.web.test_server import ASK, MB, met, port_of, running
+from trainfleet_exporter.exposition import PageStore
+from trainfleet_exporter.exposition.blocks import CHUNK_BYTES
 from trainfleet_exporter.families import FAMILIES
-from trainfleet_exporter.page import PageStore
-from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.telemetry import Standing, Telemetry
 from trainfleet_exporter.web.app import MetricsEndpoint
 from trainfleet_exporter.web.listeners import listen

@@ -13,11 +13,11 @@ import msgspec
 from trainfleet_exporter.app.plan import Basis, Member, Plan, digest
 from trainfleet_exporter.config import AccountKey, Config, redacted
 from trainfleet_exporter.errors import StartError
+from trainfleet_exporter.exposition import Format, PageStore, Renderer, RenderSettings
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.job_ledger import LedgerFile, UseWatch, ended_job
 from trainfleet_exporter.model import JobEnd
 from trainfleet_exporter.pacing import Pace
-from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
 from trainfleet_exporter.polling import Runner
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.registry import BuildContext, Platform, Provider

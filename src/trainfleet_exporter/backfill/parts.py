@@ -21,9 +21,9 @@ import msgspec
 
 from trainfleet_exporter.backfill.series import Series
 from trainfleet_exporter.errors import StartError
+from trainfleet_exporter.exposition.formats import Format, head
+from trainfleet_exporter.exposition.text import format_value
 from trainfleet_exporter.families import MetricFamily
-from trainfleet_exporter.page.formats import Format, head
-from trainfleet_exporter.page.text import format_value
 from trainfleet_exporter.providers.past import Life
 
 OTHER = "has a backfill with other flags or config; choose another folder"

@@ -16,10 +16,10 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from trainfleet_exporter.config import Global
+from trainfleet_exporter.exposition import Renderer, RenderSettings
+from trainfleet_exporter.exposition.text import escape_label
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.model import Job, JobTime, Readings, Status, Subject, UsageSource
-from trainfleet_exporter.page import Renderer, RenderSettings
-from trainfleet_exporter.page.text import escape_label
 from trainfleet_exporter.providers.past import Life, Range, Track, seconds_after
 
 PLACES: Mapping[str, int] = {family.name: place for place, family in enumerate(FAMILIES)}

@@ -10,9 +10,9 @@ import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from trainfleet_exporter.exposition import PageStore
 from trainfleet_exporter.job_ledger.line import AcceleratorUse
 from trainfleet_exporter.model import JobUsage, Readings
-from trainfleet_exporter.page import PageStore
 
 _UTILIZATION = "values.accelerator_utilization"
 _FORGOTTEN = 86400.0

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from trainfleet_exporter.page import Renderer
+from trainfleet_exporter.exposition import Renderer
 from trainfleet_exporter.telemetry import CollectorState
 
 # Rebuilds a part's objects for a Unix time, and returns when that has to happen next.
@@ -24,7 +24,7 @@ Rebuild = Callable[[float], tuple[Sequence[object], float | None]]
 
 
 class LineStore(Protocol):
-    """The store that shows parts (page.PageStore)."""
+    """The store that shows parts (exposition.PageStore)."""
 
     def put(
         self, part: Hashable, lines: Mapping[str, Sequence[bytes]], *, provider: str, objects: Sequence[object]

@@ -8,8 +8,8 @@ import time
 from collections.abc import Sequence
 
 from trainfleet_exporter.errors import DeadlineExceeded
+from trainfleet_exporter.exposition import Renderer
 from trainfleet_exporter.pacing import Pace
-from trainfleet_exporter.page import Renderer
 from trainfleet_exporter.polling.collector import BulkCollector, Collector, PerObjectCollector
 from trainfleet_exporter.polling.parts import LineStore, PartStore
 from trainfleet_exporter.polling.poll import Failures, Poll

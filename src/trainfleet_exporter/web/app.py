@@ -19,8 +19,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from trainfleet_exporter.exposition import Format, MetricsPage, PageStore, accepts_gzip, choose, chunks
 from trainfleet_exporter.lease import Role
-from trainfleet_exporter.page import Format, MetricsPage, PageStore, accepts_gzip, choose, chunks
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.telemetry import Telemetry
 from trainfleet_exporter.web.pages import Pages

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from trainfleet_exporter.page import PageStore
+from trainfleet_exporter.exposition import PageStore
 from trainfleet_exporter.telemetry import Telemetry
 
 

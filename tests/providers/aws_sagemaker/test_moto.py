@@ -22,7 +22,7 @@ from moto.sagemaker.models import sagemaker_backends
 from moto.server import ThreadedMotoServer
 
 from tests.support.configs import exporter_of
-from trainfleet_exporter.page import Format
+from trainfleet_exporter.exposition import Format
 from trainfleet_exporter.polling import Runner
 
 REGION = "us-east-1"

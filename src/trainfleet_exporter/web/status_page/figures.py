@@ -10,8 +10,8 @@ from enum import IntEnum
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from trainfleet_exporter.exposition.text import is_too_long
 from trainfleet_exporter.model import FINISHED, HeldTime, Job, JobCount, JobUsage, ProviderFacts, Readings, Status
-from trainfleet_exporter.page.text import is_too_long
 from trainfleet_exporter.telemetry import CollectorState, LastError, Standing
 
 IDLE_RATIO = 0.05

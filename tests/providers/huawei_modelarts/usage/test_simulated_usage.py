@@ -14,7 +14,7 @@ import pytest
 from tests.providers.huawei_modelarts.usage.usage_rig import Page
 from tests.support.configs import exporter_of, written
 from trainfleet_exporter.app.exporter import Exporter
-from trainfleet_exporter.page import Format
+from trainfleet_exporter.exposition import Format
 from trainfleet_exporter.polling import Schedule
 from trainfleet_simulator import Simulator
 

@@ -1,4 +1,4 @@
-"""This object in, this text out. `UPDATE_GOLDEN=1 pytest tests/page/test_golden.py` rewrites the files."""
+"""This object in, this text out. `UPDATE_GOLDEN=1 pytest tests/exposition/test_golden.py` rewrites the files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from trainfleet_conformance.page import check as check_page
 from trainfleet_conformance.page import check_both
+from trainfleet_exporter.exposition import Format, PageStore, Renderer, RenderSettings
 from trainfleet_exporter.families import FAMILIES
-from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
 
 from .examples import EXAMPLES, JOB_LABELS
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainfleet_exporter.page.formats import Format, accepts_gzip, choose
+from trainfleet_exporter.exposition.formats import Format, accepts_gzip, choose
 
 # What scrape/scrape.go makes of config.ScrapeProtocols (names, then falling weights, then */*).
 PROTOBUF = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"

@@ -11,10 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trainfleet_conformance.page import samples
+from trainfleet_exporter.exposition.blocks import CHUNK_BYTES
+from trainfleet_exporter.exposition.render import Rendered, Renderer, RenderSettings
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.model import Job, JobCount, Pod, PodUsage, Readings, Status, Subject
-from trainfleet_exporter.page.blocks import CHUNK_BYTES
-from trainfleet_exporter.page.render import Rendered, Renderer, RenderSettings
 
 from .examples import EXAMPLES
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
+from trainfleet_exporter.exposition.blocks import Block, MetricsPage
+from trainfleet_exporter.exposition.formats import Format, head
 from trainfleet_exporter.families import FAMILIES, MetricFamily
 from trainfleet_exporter.model import HeldTime, Job, JobCount, JobUsage, ProviderFacts, Readings
-from trainfleet_exporter.page.blocks import Block, MetricsPage
-from trainfleet_exporter.page.formats import Format, head
 
 log = logging.getLogger(__name__)
 

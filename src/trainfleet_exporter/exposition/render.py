@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from itertools import compress
 from typing import Any
 
+from trainfleet_exporter.exposition.blocks import CHUNK_BYTES
+from trainfleet_exporter.exposition.text import cut, escape_label, format_value, format_values, is_plain, is_too_long
 from trainfleet_exporter.families import FAMILIES, KEYS, MetricFamily
 from trainfleet_exporter.families.family import is_denied
 from trainfleet_exporter.model import ClassicHistogram, Readings, Subject
-from trainfleet_exporter.page.blocks import CHUNK_BYTES
-from trainfleet_exporter.page.text import cut, escape_label, format_value, format_values, is_plain, is_too_long
 
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_]")
 """What a label name cannot hold."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from trainfleet_exporter.page.formats import Format
+from trainfleet_exporter.exposition.formats import Format
 
 codec: ModuleType = zlib
 """What compresses. Measured on sample lines, compared with zlib's level 6: isal takes a twelfth of the time and makes

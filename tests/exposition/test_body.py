@@ -7,8 +7,8 @@ import zlib
 
 import pytest
 
+from trainfleet_exporter.exposition import Format, PageStore, Renderer, RenderSettings, blocks
 from trainfleet_exporter.families import FAMILIES
-from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings, blocks
 
 from .examples import EXAMPLES
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainfleet_exporter.exposition import Block, Format, MetricsPage, PageStore
 from trainfleet_exporter.families import FAMILIES
-from trainfleet_exporter.page import Block, Format, MetricsPage, PageStore
 
 ONE, OTHER = FAMILIES[0].name, FAMILIES[5].name
 LARGE = 300_000
