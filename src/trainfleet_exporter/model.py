@@ -45,7 +45,7 @@ class PoolStatus(StrEnum):
 Accelerator = Literal["gpu", "npu"]
 NodeCondition = Literal["available", "abnormal", "creating", "deleting"]
 Phase = Literal["queued", "preparing", "running", "recovering", "checking", "finishing"]
-"""What a job's time is spent on. `finishing` is the upload of results after training: held, and not productive."""
+"""While `queued`, and only then, a job holds nothing: rules and reports rely on it. `finishing`: it uploads results."""
 Cause = Literal["accelerator", "node", "process", "hang", "degraded", "preempted", "other"]
 
 
