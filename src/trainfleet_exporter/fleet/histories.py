@@ -223,8 +223,9 @@ class _Known:
     """As `elapsed`, with all time in the phase `queued` in which it held nothing."""
     seen_until: float | None = None
     """When the job was last seen in the phase that lasts."""
-    faults: dict[tuple[float, str], JobFault] | None = None
-    """All that any answer had, also before the exporter's start; None if none says what faults there were."""
+    faults: dict[tuple[float, str], tuple[JobFault, JobFault]] | None = None
+    """All that any answer had, also before the exporter's start: as counted, and with the latest cause that was named.
+    None if no answer says what faults there were."""
     recoveries: dict[tuple[float, str], Recovery] = field(default_factory=dict)
     constant: tuple[object, ...] = ()
     """Its objects that do not change with time."""
@@ -237,8 +238,9 @@ class _Known:
         if records.faults is not None:
             self.faults = self.faults or {}
             for fault in records.faults:
-                first = self.faults.setdefault((fault.at, fault.part), fault)
-                self.faults[fault.at, fault.part] = replace(first, nodes=fault.nodes or first.nodes)  # they come late
+                first, last = self.faults.get((fault.at, fault.part), (fault, fault))
+                counted = replace(first, nodes=fault.nodes or first.nodes)  # they and causes come late
+                self.faults[fault.at, fault.part] = counted, fault if fault.platform_cause else last
         for new in records.recoveries:
             key = new.start, new.part  # its strategy may come later
             known = self.recoveries.setdefault(key, new)
@@ -376,9 +378,9 @@ class JobHistories:
             phases=phases,
             held=held_for,
             lost=lost,
-            faults=None if known.faults is None else _fault_counts(known.faults.values()),
+            faults=None if known.faults is None else _fault_counts(last for _, last in known.faults.values()),
             recoveries=len(known.recoveries) if has_faults else None,
-            recovery_seconds=_recovery_seconds(known.recoveries.values()) if has_faults else None,
+            recovery_seconds=sum(each.seconds or 0.0 for each in known.recoveries.values()) if has_faults else None,
         )
 
     def fleet(self, now: float) -> list[object]:
@@ -406,14 +408,14 @@ class JobHistories:
         known.constant, self._began = tuple(exits), self._began or self._clock.began
         if known.faults is None:
             return
-        faults = [fault for fault in known.faults.values() if fault.at >= self._began]
+        faults = [fault for fault, _ in known.faults.values() if fault.at >= self._began]
         recoveries = [recovery for recovery in known.recoveries.values() if recovery.start >= self._began]
         counted = Counter((recovery.strategy, recovery.result) for recovery in recoveries)
         shown = JobFaults(
             job_id=job.job_id,
             faults=_fault_counts(faults),
             recoveries=tuple(RecoveryCount(*key, count) for key, count in counted.items()),
-            recovery_seconds=_recovery_seconds(recoveries),
+            recovery_seconds=sum(recovery.seconds or 0.0 for recovery in recoveries),
         )
         known.constant = *exits, shown
         for fault in faults:
@@ -433,7 +435,3 @@ class JobHistories:
 def _fault_counts(faults: Iterable[JobFault]) -> tuple[FaultCount, ...]:
     counts = Counter((fault.cause, fault.platform_cause) for fault in faults)
     return tuple(FaultCount(cause, word, count) for (cause, word), count in counts.items())
-
-
-def _recovery_seconds(recoveries: Iterable[Recovery]) -> float:
-    return sum(recovery.seconds or 0.0 for recovery in recoveries)
