@@ -30,7 +30,7 @@ class _JumpingSelector(selectors.DefaultSelector):
         if self.loop.thread_calls:
             return super().select(0.01)
         if timeout is None:
-            ready = super().select(30)
+            ready = super().select(5)
             if not ready:
                 raise RuntimeError("nothing will ever wake this loop: a test waits for what cannot come")
             return ready

@@ -97,7 +97,7 @@ class ExporterProcess:
         rows = (line.rpartition(" ") for line in self.metrics().text.splitlines() if line.startswith(name + "{"))
         return {labels.removeprefix(name): float(value) for labels, _, value in rows}
 
-    def end(self, *, signal: int, within: float = PATIENCE) -> int:
+    def end(self, *, signal: int, within: float = 5.0) -> int:
         """Send a signal and wait; the exit code."""
         self.process.send_signal(signal)
         return self.process.wait(within)

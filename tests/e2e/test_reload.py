@@ -178,15 +178,15 @@ def test_a_thousand_scrapes_during_fifty_reloads(tmp_path: Path) -> None:
             assert exporter.end(signal=signal.SIGTERM) == 0
             log = exporter.log
     assert load.statuses == {200: len(load.pages)}
+    assert len(load.pages) >= SCRAPES
     shown = Counter(_check(page, sets) for page in load.pages)
     assert len(shown) > RELOADS // 2
     full = sum(KEPT in _seen(page)[1].get("trainfleet_jobs", ()) for page in load.pages)
     assert full > SCRAPES // 10  # it was data that was compared, and not only names
     assert "trainfleet_job_priority" not in before
     assert log.count("level=error") == RELOADS // 5
-    # On a busy machine, the simulated cloud can be too slow for a poll, and a poll too slow to end.
-    slow = re.compile("deadline|request timeout|did not end in time|system clock jumped")
-    assert [line for line in log.splitlines() if "level=warn" in line and not slow.search(line)] == []
+    # On a busy machine, the simulated cloud can be too slow for a poll.
+    assert [line for line in log.splitlines() if "level=warn" in line and "deadline" not in line] == []
     assert "Traceback" not in log
 
 

@@ -65,7 +65,7 @@ MODELARTS = (
         fails=("jobs", "job_counts", "usage", "task_metrics"),
         loses=("job_*", "jobs", "jobs_finished_total", "pod_*", "device_*"),
         second_page={"offset": "1"},
-        recovery={"unknown words": 4, **dict.fromkeys(NUMBERS, 2)},
+        recovery={"unknown words": 4},
         slow="a job changes its source only after AOM and task metrics have both responded",
         one_workspace=_MODELARTS_WORKSPACE,
     ),

@@ -231,7 +231,6 @@ async def open_site(
     async with AsyncExitStack() as stack:
         for constant, seconds in _SELDOM.items():
             stack.enter_context(mock.patch(f"trainfleet_exporter.{constant}", seconds))
-        stack.enter_context(mock.patch("trainfleet_simulator.broken_bodies._OVERSIZED", 2 * _BYTES))
         stack.enter_context(mock.patch("trainfleet_exporter.transport.exchange.read_wire", _read_less))
         stack.enter_context(mock.patch("trainfleet_exporter.transport.exchange.unpack", _unpack_less))
         doors = await stack.enter_async_context(simulator.serve_listeners([*APIS, "truth"]))

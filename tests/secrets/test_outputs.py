@@ -140,7 +140,7 @@ def _serve(folder: Path, config: Path, environ: Mapping[str, str], *flags: str) 
             config.write_text(BAD_FILES["where a number belongs"], encoding="utf-8")
             outputs["a reload of a bad file"] = http.post("/-/reload").content
         process.send_signal(signal.SIGTERM)
-        stdout, _ = process.communicate(timeout=60)
+        stdout, _ = process.communicate(timeout=10)
     finally:
         if process.poll() is None:
             process.kill()
