@@ -34,9 +34,9 @@ ROWS = PAI + MODELARTS + SAGEMAKER
 
 
 def beside(row: Row, column: Column) -> tuple[set[str], set[str]]:
-    """The collectors that may fail, and the families that may be missing: where the address is shut or dates its
-    refusals wrongly, by which all its calls are signed, those of each operation that is called there."""
+    """The collectors that may fail, and the families that may be missing: where the address is shut, those of each
+    operation that is called there."""
     touched = [row]
-    if column.name in (SHUT, "skewed clock"):
+    if column.name == SHUT:
         touched += [other for other in ROWS if (other.cloud, other.api) == (row.cloud, row.api)]
     return {name for one in touched for name in one.fails}, {family for one in touched for family in one.loses}

@@ -47,8 +47,7 @@ class ProfiledUsage(Collector):
     def _is_profiled(cls, metrics: ChosenMetrics, info: ValidationInfo) -> ChosenMetrics:
         profiles = info.data.get("profiling", PROFILES)
         for suffix in metrics.given():
-            profile = cls.families[suffix].profile
-            if profile and profile not in profiles:
+            if (profile := cls.families[suffix].profile) and profile not in profiles:
                 allowed = f"families that are on, and this one if usage.profiling names {profile}"
                 raise ValueError(f"found {suffix}, which is off; allowed: {allowed}")
         return metrics

@@ -15,7 +15,6 @@ _DIGITS = 12
 """Percent divided by 100 has noise in its last digits, which was not measured."""
 _ROUNDING = 1.02
 """Platforms average over scrape windows that do not quite line up: up to this, a ratio over 1 is rounding."""
-
 _WHOLE = 1.5 * 2**52
 """Adding and subtracting this rounds a float of less than 2^51 to a whole number."""
 

@@ -5,6 +5,7 @@ response ──judge──► error, and the cloud's time ──► ServerClock 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from abc import ABC, abstractmethod
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused, ServerTrouble, Throttled
 from trainfleet_exporter.process.logs import fields
@@ -73,7 +75,7 @@ class SignedDialect(ABC):
     """Base of the dialects (transport.Dialect) that sign with a credential, by the cloud's clock.
 
     The clock follows the dates of responses to accepted requests: a single API that is wrong must not change it. If a
-    request is rejected because of its date, it is signed once more, by the date of the response.
+    request is rejected because of its date, it alone is signed once more, by the date of the response.
     """
 
     clock_codes: ClassVar[tuple[str, ...]] = ("",)
@@ -85,8 +87,8 @@ class SignedDialect(ABC):
         self.api = api
         self.credential = credential
         self._clock = clock
-        self._refused: float | None = None
-        """By how many seconds the date of a refusal was ahead. This API is signed by it until it accepts a request."""
+        self._refused: WeakKeyDictionary[object, float] = WeakKeyDictionary()
+        """By task: how far the date of a refusal was ahead. Its calls are signed by it until one is accepted."""
         self.is_dated = True
         """Whether the service checks the date of requests."""
 
@@ -112,11 +114,11 @@ class SignedDialect(ABC):
                 self._clock.ahead = ahead
                 facts = fields(api=self.api, seconds=round(-ahead))
                 log.error("clock of this machine is off; the cloud's time is used", extra=facts)
-            self._refused = None
+            self._refused.pop(asyncio.current_task(), None)
         elif isinstance(error, AccessDenied) and self.is_dated and error.code.startswith(self.clock_codes):
             if off >= _SKEW:
-                self._refused = ahead
-            elif self._refused is not None:  # signed by the service's own date
+                self._refused[asyncio.current_task()] = ahead
+            elif asyncio.current_task() in self._refused:  # signed by the service's own date
                 error.message += f" (the clock of this machine is off by {round(abs(ahead) / 60)} minutes)"
         return error
 
@@ -134,4 +136,4 @@ class SignedDialect(ABC):
 
     @property
     def _ahead(self) -> float:
-        return self._clock.ahead if self._refused is None else self._refused
+        return self._refused.get(asyncio.current_task(), self._clock.ahead)
