@@ -200,10 +200,9 @@ COLUMNS: tuple[Column, ...] = (
     _misleading(
         _LIST,
         "one_bad_row",
-        "the values of one row have other types; the usage of its job returns one poll later",
+        "the values of one row have other types",
         *(LESS, SAME, REPORTED, OTHER, KEPT, VOID),
         judge=one_object,
-        recovers=2,
     ),
     _misleading(
         _VALUE,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tests.faults.columns import KEPT, SAME
 from tests.faults.row import Row, Unlike
-from tests.faults.row_parts import GONE, LEFT_ALONE, LOCKED, NUMBERS, PLAIN_TEXT, USAGE, XML, short_lived
+from tests.faults.row_parts import GONE, LEFT_ALONE, LOCKED, PLAIN_TEXT, USAGE, XML, short_lived
 from tests.support.accounts import ACCOUNTS
 from trainfleet_simulator.sagemaker import identity as aws
 from trainfleet_simulator.sagemaker.identity import CONTAINER_PATH
@@ -52,8 +52,6 @@ SAGEMAKER = (
         fails=("jobs", "job_counts", "usage"),
         loses=(*_JOBS, *USAGE),
         second_page=_SECOND_OF_TWO,
-        recovery=dict.fromkeys(NUMBERS, 2),
-        slow="usage returns one poll after the jobs",
         unlike={
             "half list": Unlike(SAME, "the exporter looks up a job that the list lacks"),
             "wrong types": Unlike(

@@ -186,8 +186,8 @@ class Workspaces:
             for key in self._trackers.keys() - set(ids):  # it may come back, and what it counted stays
                 self.expired(key)
             done = await self._turns.read_each(poll, ids, live, at_once=self.at_once)
-            is_whole = len(done) == len(ids)
-            self.listed.publish(frozenset(done), known=bool(done) or is_whole, whole=is_whole)
+            all_done = len(done) == len(ids)
+            self.listed.publish(frozenset(done), known=bool(done) or all_done, whole=all_done and not poll.lost)
         await poll.read_each(reads, ends, at_once=self.at_once)
         now = self.clock.now()
         known = {key for each in self._trackers.values() for key in each.known_ids()}

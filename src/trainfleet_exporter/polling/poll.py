@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from trainfleet_exporter.errors import CloudError, DeadlineExceeded, TrainfleetError
@@ -33,7 +33,7 @@ class Failures:
         self._known: set[str] = set()
         self._noted: set[str] = set()
         """The reasons of this poll."""
-        self._lost: Counter[str] = Counter()
+        self.lost: Counter[str] = Counter()
         """By reason, the unusable readings of this poll."""
         self._loses = False
         self.count = 0
@@ -50,14 +50,14 @@ class Failures:
         self.count = 0
         self.latest = []
         self._noted = set()
-        self._lost.clear()
+        self.lost.clear()
 
     def lose(self, reason: str, count: int) -> None:
         """Count dropped readings. The log says when invalid ones begin and end."""
         if count:
             self._telemetry.dropped(self.state, reason, count)
         if count and reason in _UNUSABLE:
-            self._lost[reason] += count
+            self.lost[reason] += count
 
     def add(self, part: str, error: Exception) -> None:
         """A part failed."""
@@ -90,10 +90,10 @@ class Failures:
         for error in self.latest:
             _without_traces(error)
         # A failed poll read less, so it does not prove that all readings can be used again.
-        if bool(self._lost) is not self._loses and (self._lost or self.count == 0):
+        if bool(self.lost) is not self._loses and (self.lost or self.count == 0):
             self._loses = not self._loses
             if self._loses:
-                log.warning("dropped unusable readings", extra=fields(**self.who, **self._lost))
+                log.warning("dropped unusable readings", extra=fields(**self.who, **self.lost))
             else:
                 log.info("no more unusable readings", extra=fields(**self.who))
         over = self._known - self._noted if self.count == 0 else set()
@@ -125,6 +125,8 @@ class _Reporting:
         self.store = store
         self.deadline = deadline
         """Loop time."""
+        self.lost: Mapping[str, int] = failures.lost
+        """By reason, the unusable readings of the poll so far."""
         self._failures = failures
 
     @property

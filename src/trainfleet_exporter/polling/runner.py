@@ -125,10 +125,9 @@ class Runner:
             # second later, so that the more precise error of the transport comes first.
             async with asyncio.timeout_at(poll.deadline + 1.0):
                 await (collector.poll(poll) if isinstance(collector, BulkCollector) else collector.begin(poll))
-            objects = () if isinstance(collector, BulkCollector) else collector.objects()
             self._store.forgive(WHOLE_COLLECTOR)
             if not isinstance(collector, BulkCollector):
-                await self._cycle(collector, poll, objects, started)
+                await self._cycle(collector, poll, collector.objects(), started)
         except TimeoutError:
             if self._failures.count == 0:  # else the interrupted parts have noted it themselves
                 poll.failed(WHOLE_COLLECTOR, DeadlineExceeded("the poll did not end within poll_timeout"))

@@ -50,7 +50,7 @@ class Topic(Generic[T]):
                 self.publish(self.value, known=False)
 
     def publish(self, value: T, *, known: bool = True, whole: bool = True) -> None:
-        """Replace the list and wake all waiting tasks. `whole=False` means that a part of it could not be read."""
+        """Replace the list and wake all waiting tasks. `whole=False`: a part or value of it could not be read."""
         self.value = value
         self.is_known = known
         self.is_whole = known and whole
@@ -75,8 +75,7 @@ class Topic(Generic[T]):
         """
         if self.is_whole:
             return
-        loop = asyncio.get_running_loop()
-        patience = 0.0 if deadline is None else _WAIT_SHARE * (deadline - loop.time())
+        patience = 0.0 if deadline is None else _WAIT_SHARE * (deadline - asyncio.get_running_loop().time())
         ended = self._ended
         if self.version:
             try:
