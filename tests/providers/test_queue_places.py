@@ -25,6 +25,9 @@ class World:
     config: str
     make: Callable[[], Any]
     lists_jobs: Callable[[httpx.Request], bool]
+    lists_queue: Callable[[httpx.Request], bool]
+    after: tuple[dict[str, Any], ...]
+    """What the job may be next: it runs, or waits in another pool."""
 
 
 def _pai() -> pai.Cloud:
@@ -50,11 +53,18 @@ WORLDS = {
         pai.CONFIG.replace("{usage: {source: job_metrics}}", "{usage: {enabled: false}, pods: {enabled: false}}"),
         _pai,
         lambda request: request.headers["x-acs-action"] == "ListJobs",
+        lambda request: request.headers["x-acs-action"] == "ListQuotaWorkloads",
+        (pai.job("a", "Running", ResourceId="q1"), pai.job("a", "Queuing", ResourceId="q2")),
     ),
     "huawei_modelarts": World(
         modelarts.CONFIG + "    collectors: {usage: {enabled: false}}\n",
         _modelarts,
         lambda request: "training-job-searches" in request.url.path,
+        lambda request: "workloads" in request.url.path,
+        (
+            modelarts.job("a", "Running", resource={"pool_id": "q1"}),
+            modelarts.job("a", "Pending", resource={"pool_id": "q2"}),
+        ),
     ),
 }
 PLACE = 'job_queue_position{job_id="a"}'
@@ -64,19 +74,21 @@ class Held:
     """A cloud in front of whose list of jobs something can be put."""
 
     def __init__(self, world: World) -> None:
-        self._cloud = world.make()
-        self._lists_jobs = world.lists_jobs
+        self.cloud, self.world = world.make(), world
+        self.breaks_queue = False
         self.takes = 0.0  # seconds a call, of which PAI needs some dozen
         self.fails = False
         self.asked = 0
 
     async def __call__(self, request: httpx.Request) -> httpx.Response:
-        if self._lists_jobs(request):
+        if self.breaks_queue and self.world.lists_queue(request):
+            return httpx.Response(500, json={})
+        if self.world.lists_jobs(request):
             self.asked += 1
             await asyncio.sleep(self.takes)
             if self.fails:
                 return httpx.Response(500, json={})
-        answer = self._cloud(request)
+        answer = self.cloud(request)
         found: httpx.Response = await answer if inspect.isawaitable(answer) else answer
         return found
 
@@ -130,6 +142,21 @@ async def test_places_are_back_with_the_jobs(fleet_of: FleetOf) -> None:
         await asyncio.sleep(60.0)
         await fleet.exporter.poll_once()
         assert await fleet.value(PLACE) == 3
+
+
+@pytest.mark.parametrize("world", [WORLDS["huawei_modelarts"]], indirect=True)
+@pytest.mark.parametrize("after", [0, 1])
+async def test_a_failing_queue_keeps_only_places_of_waiting_jobs(fleet_of: FleetOf, after: int) -> None:
+    async with fleet_of() as (held, fleet):
+        assert await fleet.exporter.poll_once()
+        held.breaks_queue = True
+        for place in (3, None):
+            await asyncio.sleep(60.0)
+            for name in ("jobs", "pool_workloads"):
+                await fleet.runner(name).tick()
+            fleet.runner("pool_workloads").expire()
+            assert await fleet.value(PLACE) == place
+            held.cloud.jobs = [held.world.after[after]]
 
 
 async def test_a_list_that_hangs_takes_no_queue_along(fleet_of: FleetOf) -> None:

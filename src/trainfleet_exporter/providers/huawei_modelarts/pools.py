@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import compress
 from operator import attrgetter
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-from trainfleet_exporter.errors import BadAnswer, NotFound
+from trainfleet_exporter.errors import BadAnswer, CloudError, NotFound
 from trainfleet_exporter.families.usage import DISKS, MEASURES, Family
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.lists import Listing, Page, distinct, read_whole_list, with_unread
@@ -281,15 +282,14 @@ def workloads(pool_id: str, given: Iterable[WorkloadCounts], *, malformed: int) 
     return found, may_wait
 
 
-def places(rows: Iterable[WorkloadRow], jobs: Collection[str]) -> list[QueuePlace]:
-    """The places of `jobs` in a pool's queue, given all of its rows.
+def places(rows: Iterable[WorkloadRow]) -> list[QueuePlace]:
+    """The places of jobs in a pool's queue, given all of its rows.
 
     Whether the first is 0 or 1 is documented nowhere: it is taken for 1, unless some row has a 0.
     """
-    given = [(row.job_uuid or "", whole(row.pending_position)) for row in rows]  # -1, "none", is no whole number
-    found = {job_id: position for job_id, position in given if job_id in jobs and position is not None}
+    given = [(row.job_uuid or "", position) for row in rows if (position := whole(row.pending_position)) is not None]
     is_from_0 = 0 in [position for _, position in given]
-    return [QueuePlace(job_id, position + is_from_0) for job_id, position in found.items()]
+    return [QueuePlace(job_id, position + is_from_0) for job_id, position in dict(given).items()]
 
 
 def queue(
@@ -433,8 +433,14 @@ class Pools:
             await self._fleet.wait_briefly(poll.deadline)  # otherwise their places come an interval after them
 
         async def read(part: Part) -> None:
-            may_wait = await self._read_counts(part)
-            async with poll.part(_QUEUE + part.key) as queue:
+            key = _QUEUE + part.key
+            try:
+                may_wait = await self._read_counts(part)
+            except CloudError as error:
+                if key in poll.store and not isinstance(error, NotFound):
+                    poll.store.fail(key)  # otherwise it would keep places of jobs that run by now
+                raise
+            async with poll.part(key) as queue:
                 await _if_there(queue, self._read_queue(queue, part.key, may_wait=may_wait))
 
         queues = [_QUEUE + pool_id for pool_id in await self.listed.get()]
@@ -454,9 +460,15 @@ class Pools:
     async def _read_queue(self, part: Part, pool_id: str, *, may_wait: bool) -> None:
         listing = await self._workloads(pool_id, QUEUED, part) if may_wait else NO_WORKLOADS
         rows, kinds = listing.rows.values(), self._kinds.get(pool_id, ())
-        # The physical pool may also list a logical pool's workloads: each pool shows the positions of its own jobs.
-        own = {job.job_id for job in self._fleet.live.values() if job.pool_id == pool_id}
-        await part.publish([queue(pool_id, rows, kinds, unreadable=listing.malformed), *places(rows, own)])
+        asked, given = queue(pool_id, rows, kinds, unreadable=listing.malformed), places(rows)
+
+        def with_places(_: float) -> tuple[Sequence[object], None]:
+            """Positions of jobs that wait in this pool by now. A physical pool may list those of logical ones, too."""
+            jobs = [self._fleet.live.get(place.job_id) for place in given]
+            waits = [job is not None and job.pool_id == pool_id and not job.holds_resources for job in jobs]
+            return [asked, *compress(given, waits)], None
+
+        await part.publish(with_places(0.0)[0], rebuild=with_places)
 
     @collector("pool_users")
     async def pool_users(self, poll: Poll) -> None:
