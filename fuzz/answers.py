@@ -13,7 +13,7 @@ from functools import cache
 
 import httpx
 
-from trainfleet_exporter.errors import BadAnswer, CloudError, Throttled
+from trainfleet_exporter.errors import BadAnswer, CloudError
 from trainfleet_exporter.providers.alibaba_pai import api as pai
 from trainfleet_exporter.providers.aws_sagemaker import api as sagemaker
 from trainfleet_exporter.providers.huawei_modelarts import api as modelarts
@@ -55,9 +55,6 @@ def _check_printable(error: CloudError) -> None:
     assert str(error).isprintable(), error
     assert len(str(error)) <= _LONGEST, error
     assert error.retry_after is None or (math.isfinite(error.retry_after) and error.retry_after >= 0)
-    if isinstance(error, Throttled) and error.pace is not None:
-        assert math.isfinite(error.pace)
-        assert error.pace >= 0
 
 
 async def _read(body: bytes, encoding: str) -> bytes:

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 
 class TrainfleetError(Exception):
@@ -116,11 +116,6 @@ class Throttled(CloudError):
 
     outcome = reason = "throttled"
     transient = True
-
-    def __init__(self, message: str, *, pace: float | None = None, **facts: Any) -> None:
-        super().__init__(message, **facts)
-        self.pace = pace
-        """The requests a second that the service says it allows; None if it does not say."""
 
 
 class AccessDenied(CloudError):

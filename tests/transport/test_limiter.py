@@ -112,40 +112,23 @@ async def test_a_queue_that_cannot_end_in_time_is_refused_at_once() -> None:
 # The rate
 
 
-async def test_a_pace_that_the_service_names_is_kept_for_an_hour() -> None:
-    limiter = _limiter(8)
-    limiter.throttled(now(), pace=2.0)
-    assert limiter.rate == 2
-    await asyncio.sleep(1)
-    limiter.throttled(now(), pace=2.0)  # another program calls with the same user
-    assert limiter.rate == 1
-    await asyncio.sleep(50 * MINUTE)
-    assert limiter.rate == 2
-    await asyncio.sleep(12 * MINUTE)
-    assert 2 < limiter.rate <= 8
-
-
 @settings(max_examples=60)
 @given(
     configured=st.floats(min_value=0.05, max_value=50),
     steps=st.lists(
-        st.tuples(
-            st.floats(min_value=0, max_value=900),
-            st.floats(min_value=0, max_value=30),
-            st.none() | st.floats(min_value=0, max_value=100),
-        ),
+        st.tuples(st.floats(min_value=0, max_value=900), st.floats(min_value=0, max_value=30)),
         max_size=30,
     ),
 )
-def test_rate_stays_in_bounds_and_recovers(configured: float, steps: list[tuple[float, float, float | None]]) -> None:
+def test_rate_stays_in_bounds_and_recovers(configured: float, steps: list[tuple[float, float]]) -> None:
     async def main() -> None:
         limiter = _limiter(configured)
-        for gap, ago, pace in steps:
+        for gap, ago in steps:
             await asyncio.sleep(gap)
             before = limiter.rate
-            limiter.throttled(now() - ago, pace)
+            limiter.throttled(now() - ago)
             assert 0 < limiter.rate <= before
-        await asyncio.sleep(3600 + 21 * MINUTE)
+        await asyncio.sleep(21 * MINUTE)
         assert limiter.rate == configured
 
     run_stepped(main)

@@ -167,7 +167,7 @@ class ApiClient:
         hint = wait_hint(error.retry_after) if error.transient else None
         wait = backoff(number, self._transport.random) if hint is None else hint
         if isinstance(error, Throttled):
-            self._limiter.throttled(started, error.pace)
+            self._limiter.throttled(started)
         if hint is not None or isinstance(error, Throttled):
             self._limiter.pause(wait)
         return wait

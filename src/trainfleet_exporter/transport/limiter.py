@@ -1,7 +1,6 @@
 """The rate limits of an account, one for each API at each host: first come, first served.
 
 throttled ──► half the rate, 5 % of the configured one at least ──a minute without──► 5 % of the configured one more
-throttled, with an allowed rate ──► that pace, and for an hour no more than it
 """
 
 from __future__ import annotations
@@ -16,10 +15,8 @@ from trainfleet_exporter.transport.calls import CallLimits
 _SMALLEST_SHARE = 0.05
 _SLOWEST = 1 / 60
 """The lowest rate (requests a second) after halving, unless the configured rate is lower."""
-_SLOWEST_PACE = 1 / 3600
 _GROWTH = 0.05 / 60
 """The share of the configured rate by which the rate grows in a second without throttling."""
-_PACE_HOLDS = 3600.0
 _ROUNDING_ERROR = 1e-6
 """Seconds. A timer for a shorter wait would be set for a time that the clock cannot distinguish from now."""
 
@@ -36,8 +33,6 @@ class Limiter:
         self._rate_since = -math.inf
         """When the rate last had this value; it has grown since."""
         self._throttled_at = -math.inf
-        self._pace = math.inf
-        self._pace_ends = -math.inf
         self._paused_until = -math.inf
         self._due = -math.inf
         """When the next turn would be due without bursts (generic cell rate algorithm)."""
@@ -49,9 +44,8 @@ class Limiter:
     def rate(self) -> float:
         """The current rate, in requests a second."""
         now = asyncio.get_running_loop().time()
-        most = self._configured if now >= self._pace_ends else min(self._configured, self._pace)
         grown = self._rate + max(0.0, now - self._rate_since) * _GROWTH * self._configured
-        return max(self._rate, min(most, grown))
+        return min(self._configured, grown)
 
     async def acquire(self, deadline: float, check: Callable[[], None] = lambda: None) -> None:
         """Wait for a turn. Give it back with `release`.
@@ -88,20 +82,15 @@ class Limiter:
         self._paused_until = max(self._paused_until, asyncio.get_running_loop().time() + seconds)
         self._set_rate(self.rate, since=self._paused_until)  # a pause is no time without throttling
 
-    def throttled(self, started: float, pace: float | None = None) -> None:
+    def throttled(self, started: float) -> None:
         """Slow down, because an attempt that began at `started` (loop time) was throttled.
 
-        Attempts in flight at the same time slow it down once. `pace` is the rate that the service allows, in requests a
-        second.
+        Attempts in flight at the same time slow it down once.
         """
         now, rate = asyncio.get_running_loop().time(), self.rate
         is_first, self._throttled_at = started >= self._throttled_at, now
-        if pace is not None and pace < rate:
-            rate = max(pace, min(self._configured, _SLOWEST_PACE))
-        elif is_first:
+        if is_first:
             rate = min(rate, max(min(self._configured, _SLOWEST), _SMALLEST_SHARE * self._configured, rate / 2))
-        if pace is not None:
-            self._pace, self._pace_ends = max(pace, _SLOWEST_PACE), now + _PACE_HOLDS
         self._set_rate(rate, since=max(now, self._paused_until))
         self._due = max(self._due, now + self._burst / rate)  # no burst now
 

@@ -14,7 +14,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from operator import attrgetter
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote, unquote
 
 from msgspec import Struct
@@ -29,16 +30,19 @@ from trainfleet_exporter.errors import (
     ServerTrouble,
     Throttled,
 )
+from trainfleet_exporter.fleet.lists import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.canonical import canonical_query, canonical_request, hmac_sha256, sha256
 from trainfleet_exporter.providers.huawei_modelarts.metrics import DEFAULT_INSTANCE
 from trainfleet_exporter.providers.judging import ServerClock, SignedDialect, error_of, kind_of
 from trainfleet_exporter.providers.key_search import KeyHttp
 from trainfleet_exporter.providers.keys import BackOff, Credential, Keys
 from trainfleet_exporter.providers.registry import BuildContext, open_transport
+from trainfleet_exporter.providers.values import whole
 from trainfleet_exporter.transport import Call, HttpAnswer, SignedRequest
 from trainfleet_exporter.transport.json_fields import mapping, number, printable, text
 
 T = TypeVar("T")
+Asked: TypeAlias = Callable[[int], Mapping[str, Any]]
 QUERY = "ListInstantQueryAomPromPost"
 RANGE = "ListRangeQueryAomPromPost"
 NAMES = "ListLabelValuesAomPromGet"
@@ -128,6 +132,18 @@ class Api:
             return unserved
         self._served.add(operation)
         return answer
+
+    async def list_all(
+        self, operation: str, path: str, into: type[Any], asked: Asked, *, by_offset: bool = False, **options: Any
+    ) -> Listing[Any]:
+        """Read a list of ModelArts. `into` has its `total` and `rows`, each of which has an `id`. `asked` returns
+        options of a page's call, given the number of the page, or that of its first row."""
+
+        async def read_page(at: int) -> Page[Any]:
+            page = await self.get(operation, path, into, **asked(at), **options)
+            return Page(whole(page.total), page.rows)
+
+        return await read_whole_list(read_page, id_of=attrgetter("id"), operation=operation, by_offset=by_offset)
 
     async def aom(
         self, operation: str, path: str, into: type[T], query: Mapping[str, str], *, deadline: float, **options: Any
@@ -223,8 +239,6 @@ _CODES: Sequence[tuple[re.Pattern[str], type[CloudError]]] = (
 """What codes mean, whatever the HTTP status."""
 _OF_KEYS = re.compile(r".*\.0307|ModelArts\.(0203|0206|2784)")
 """Codes of rejections that are about the token or the key."""
-_RATE_LIMIT = re.compile(r"limit: ?(\d{1,9}), ?time: ?(\d{1,9}) ?(second|minute|hour|day)", re.ASCII)
-_UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 _ACCESS_KEY = re.compile(r"\b((?i:ak))\s+[A-Z0-9]{16,}")
 """The gateway names the key that it does not know."""
 _PASSING = ("timeout", "unavailable", "internal", "canceled")
@@ -268,20 +282,10 @@ def judge(answer: HttpAnswer) -> CloudError | None:
         "retry_after": number({"s": answer.headers.get("retry-after", "")}, "s"),
     }
     kind = next((found for codes, found in _CODES if codes.fullmatch(code)), kind)
-    if kind is Throttled:
-        facts["pace"] = _pace(message)
-    elif kind is NotFound and not code.startswith("ModelArts."):
+    if kind is NotFound and not code.startswith("ModelArts."):
         # Of the gateway, which does not know the address.
         kind, message = RequestRefused, f"{message or 'unknown operation'} (is it served in this region?)"
     return error_of(kind, message, **facts)
-
-
-def _pace(message: str) -> float | None:
-    """The requests a second that the gateway's own words allow: `...over ratelimit,limit:60,time:1 minute`."""
-    match = _RATE_LIMIT.search(message)
-    if match is None or not int(match[2]):
-        return None
-    return int(match[1]) / (int(match[2]) * _UNITS[match[3]])
 
 
 def _first_text(payload: Mapping[str, Any], *names: str) -> str:
