@@ -181,8 +181,8 @@ def alibaba_pai(data: bytes) -> None:
 def _usage_of(answer: task_metrics.Metrics) -> object:
     job = v1.job(v1.JobRow(1), v1.Version(), workspace_id="0")
     readings = task_metrics.ArrayReadings(job.job_id, task_metrics.JobParts(job, ["pod"]))
-    readings.add_pod("pod", answer)
-    readings.add_cards("pod", answer)
+    readings.add("pod", answer)
+    readings.add("pod", answer, of_cards=True)
     return readings.shown("task")
 
 
@@ -207,7 +207,7 @@ _OF_MODELARTS: tuple[Reader, ...] = (
     _reading(v1.LogFileNames, lambda answer: v1.pods("job", answer)),
     _reading(modelarts_pools.PoolMonitor, _usage_of_pool),
     _reading(nodes.NodeRow, lambda row: nodes.node("pool", row)),
-    _reading(modelarts_pools.WorkloadRow, lambda row: modelarts_pools.places([row, row], {"job"})),
+    _reading(modelarts_pools.WorkloadRow, lambda row: modelarts_pools.places([row, row])),
     _reading(modelarts_pools.WorkloadRow, lambda row: modelarts_pools.queue("pool", [row], ["gpu"])),
     _reading(modelarts.JobRow, lambda row: past.job_life(row, shown_tags=())),
     _reading(history.JobStatus, lambda state: history.records(state, modelarts.JOB_STATUS["Running"], _NOW)),

@@ -69,6 +69,21 @@ async def test_a_failing_look_up_of_ended_jobs_loses_no_live_job(fleet_of: Fleet
         assert fleet.own("collector_success", collector="jobs") == 1
 
 
+async def test_a_malformed_row_of_a_look_up_is_no_lost_job(fleet_of: FleetOf) -> None:
+    malformed = httpx.Response(200, json={"total": 2, "items": [job("b", "Completed"), {"metadata": {"id": 7.5}}]})
+    async with fleet_of() as (cloud, fleet):
+        cloud.jobs = [job("a"), job("b")]
+        await fleet.runner("workspaces").tick()
+        for is_known in (True, False, True):
+            await fleet.runner("jobs").tick()
+            cloud.jobs = [job("a", "Failed"), job("b", "Completed")]
+            cloud.answer = lambda path, request, known=is_known: (
+                malformed if known and b'"id"' in request.content else None
+            )  # type: ignore[misc]
+        assert await fleet.value('jobs_finished_total{workspace_id="0",status="succeeded"}') == 1
+        assert await fleet.value('jobs_finished_total{workspace_id="0",status="failed"}') == 1
+
+
 async def test_hanging_look_ups_take_no_live_job_of_any_workspace(
     fleet_of: FleetOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,16 +15,16 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from sys import intern
 from typing import Any, Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.fleet.collectors import collector
-from trainfleet_exporter.fleet.lists import Listing, Page, read_whole_list
+from trainfleet_exporter.fleet.lists import Listing
 from trainfleet_exporter.fleet.quantities import total
 from trainfleet_exporter.fleet.workspaces import WorkspaceRead, Workspaces
 from trainfleet_exporter.model import (
@@ -56,8 +56,8 @@ class WorkspaceRow(Struct, gc=False):
 
 
 class WorkspacesPage(Struct, gc=False):
-    total_count: float | None = None
-    workspaces: list[WorkspaceRow | None] | None = None
+    total: float | None = field(name="total_count", default=None)
+    rows: list[WorkspaceRow | None] | None = field(name="workspaces", default=None)
 
 
 class Tag(Struct, gc=False):
@@ -162,7 +162,7 @@ class JobsPage(Struct, gc=False):
     """`total` is how many jobs match in all."""
 
     total: float | None = None
-    items: list[JobRow | None] | None = None
+    rows: list[JobRow | None] | None = field(name="items", default=None)
 
 
 class Quota(Struct, gc=False):
@@ -361,46 +361,39 @@ def role_of(task: str) -> str:
 Filter: TypeAlias = tuple[str, str, Sequence[str]]
 """(key, operator, values) of a search."""
 JOBS_PAGE, WORKSPACES_PAGE = 50, 1000
-_SEARCH = "ListTrainingJobs"
+_SEARCH = "ListTrainingJobs", "training-job-searches"
 
 
 async def list_workspaces(api: Api, deadline: float) -> Listing[WorkspaceRow]:
     """GET /v1/{project}/workspaces: those that the identity may enter; the default one in a region that does not serve
     workspaces. `offset` is a page's number."""
-    operation = "ListWorkspaces"
+
+    def page(number: int) -> Mapping[str, Any]:
+        return {"query": {"offset": str(number), "limit": str(WORKSPACES_PAGE), "filter_accessible": "true"}}
+
     given: Mapping[str, Any] = {"version": 1, "unserved": WorkspacesPage(1.0, [WorkspaceRow("0", "default")])}
-
-    async def read_page(number: int) -> Page[WorkspaceRow]:
-        query = {"offset": str(number), "limit": str(WORKSPACES_PAGE), "filter_accessible": "true"}
-        page = await api.get(operation, "workspaces", WorkspacesPage, query, deadline=deadline, **given)
-        return Page(whole(page.total_count), page.workspaces)
-
-    return await read_whole_list(read_page, id_of=attrgetter("id"), operation=operation)
+    return await api.list_all("ListWorkspaces", "workspaces", WorkspacesPage, page, deadline=deadline, **given)
 
 
 async def search_jobs(
     api: Api, workspace_id: str, filters: Sequence[Filter], *, deadline: float, **hosts: Sequence[str]
 ) -> Listing[JobRow]:
-    """Search all pages.
+    """POST /v2/{project}/training-job-searches, oldest first. `offset` is a page's number.
 
     `host_ips` selects jobs of the last 31 days on at most ten nodes. Only then do rows say where tasks run.
     """
 
-    async def read_page(number: int) -> Page[JobRow]:
-        page = await _search(api, workspace_id, filters, {"offset": number, "limit": JOBS_PAGE, **hosts}, deadline)
-        return Page(whole(page.total), page.items)
+    def page(number: int) -> Mapping[str, Any]:
+        return _asked(workspace_id, filters, {"offset": number, "limit": JOBS_PAGE, **hosts})
 
-    return await read_whole_list(read_page, id_of=attrgetter("id"), operation=_SEARCH)
+    return await api.list_all(*_SEARCH, JobsPage, page, deadline=deadline)
 
 
-async def _search(
-    api: Api, workspace_id: str, filters: Sequence[Filter], page: Mapping[str, Any], deadline: float
-) -> JobsPage:
-    """POST /v2/{project}/training-job-searches: one page, oldest first. `offset` is a page's number."""
+def _asked(workspace_id: str, filters: Sequence[Filter], page: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a call for one page of a search has."""
     found = [{"key": key, "operator": operator, "value": list(values)} for key, operator, values in filters]
     asked = {"workspace_id": workspace_id, "filters": found, "sort_by": "create_time", "order": "asc", **page}
-    given: Mapping[str, Any] = {"method": "POST", "body": json.dumps(asked).encode(), "limits": PAGE}
-    return await api.get(_SEARCH, "training-job-searches", JobsPage, deadline=deadline, **given)
+    return {"method": "POST", "body": json.dumps(asked).encode(), "limits": PAGE}
 
 
 # The collectors.
@@ -463,6 +456,8 @@ class Jobs:
                     # It ended in the queue: it waited after its last run, and the end of that is not its own.
                     found, history = replace(found, finished=None), replace(history, intervals=None)
                 read.found[job_id] = found, history
+        if key == "id" and listing.malformed:  # a malformed row may be that of a missing job
+            read.lost += [job_id for job_id in values if job_id not in read.found]
 
     def _details(self, job: Job) -> Iterator[object]:
         """A job's tasks, each as a pod: their names, roles and nodes, but no states. And its allowed restarts."""
@@ -494,9 +489,10 @@ class Jobs:
         created = "create_time", "between", (iso_time(now - self._window), iso_time(now))
         for phase in TERMINAL:
             filters = [("phase", "in", (phase,)), created]
-            page = await _search(self._api, part.key, filters, {"offset": 0, "limit": 1}, part.deadline)
+            asked = _asked(part.key, filters, {"offset": 0, "limit": 1})
+            page = await self._api.get(*_SEARCH, JobsPage, deadline=part.deadline, **asked)
             if (count := whole(page.total)) is None:
-                raise BadAnswer("the answer has no total", operation=_SEARCH)
+                raise BadAnswer("the answer has no total", operation=_SEARCH[0])
             counts.append(JobCount(part.key, JOB_STATUS[phase], phase, count))
         await part.publish(counts)
 

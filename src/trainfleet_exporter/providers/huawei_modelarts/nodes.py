@@ -13,17 +13,17 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from trainfleet_exporter.fleet.collectors import collector
-from trainfleet_exporter.fleet.lists import Page, distinct, pages_by_token, read_whole_list
+from trainfleet_exporter.fleet.lists import distinct, pages_by_token
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Accelerators, MaintenanceState, Node, NodeMaintenance, PoolStatus
 from trainfleet_exporter.polling import FairQueue, Part, Poll
 from trainfleet_exporter.providers.huawei_modelarts.api import Api, segment
 from trainfleet_exporter.providers.huawei_modelarts.jobs import JOBS_PAGE, LIVE, Jobs, search_jobs, tasks
 from trainfleet_exporter.providers.huawei_modelarts.pools import Amounts, Items, Lists, Object, Pools, devices
-from trainfleet_exporter.providers.values import POOL_STATUS, checked_code, quantity, readable, utc_time, whole
+from trainfleet_exporter.providers.values import POOL_STATUS, checked_code, quantity, readable, utc_time
 from trainfleet_exporter.transport import PAGE
 
 # The answers, with the fields that are read.
@@ -61,8 +61,8 @@ class EventRow(Struct, gc=False, rename="camel"):
 
 
 class EventsPage(Struct, gc=False):
-    count: float | None = None
-    events: list[EventRow | None] | None = None
+    total: float | None = field(name="count", default=None)
+    rows: list[EventRow | None] | None = field(name="events", default=None)
 
 
 # Words.
@@ -210,14 +210,10 @@ class Nodes:
         await self._event_turns.read_each(poll, workspace_ids, self._read_events, at_once=self._fleet.at_once)
 
     async def _read_events(self, part: Part) -> None:
-        operation, path = "ListScheduledEvents", "scheduled-events"
+        def page(offset: int) -> Mapping[str, Any]:
+            return {"query": {"workspaceId": part.key, "offset": str(offset), "limit": str(EVENTS_PAGE)}}
 
-        async def read_page(offset: int) -> Page[EventRow]:
-            query = {"workspaceId": part.key, "offset": str(offset), "limit": str(EVENTS_PAGE)}
-            given: Mapping[str, Any] = {"version": 1, "limits": PAGE}
-            page = await self._api.get(operation, path, EventsPage, query, deadline=part.deadline, **given)
-            return Page(whole(page.count), page.events)
-
-        listing = await read_whole_list(read_page, id_of=attrgetter("id"), operation=operation, by_offset=True)
+        given: Mapping[str, Any] = {"version": 1, "limits": PAGE, "by_offset": True, "deadline": part.deadline}
+        listing = await self._api.list_all("ListScheduledEvents", "scheduled-events", EventsPage, page, **given)
         part.dropped("malformed", listing.malformed)
         await self._events.publish(part, filter(None, map(maintenance, listing.rows.values())))

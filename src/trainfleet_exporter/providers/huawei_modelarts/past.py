@@ -149,7 +149,7 @@ class ModelArtsPast(Past):
                 found.put(*reading)
             for track in (*found.tracks(each.targets), *(found.sources(AOM.name) if decides else ())):
                 yield track
-            lost.update(found.dropped if each.is_first else ())
+            lost.update(found.dropped)
         self.dropped.update(lost)
 
 

@@ -123,8 +123,8 @@ def readings(
                 yield own, (key, each.time, number)
 
 
-def by_family(plan: Plan, answers: Collection[OfKind]) -> Iterator[Found]:
-    """Yield what feeds families: readings of one kind those with the kind as a label, all readings the others.
+def by_kind(plan: Plan, answers: Collection[OfKind]) -> Iterator[Found]:
+    """Yield the readings of each kind of accelerator and level, with the families that they feed.
 
     Labels may differ between jobs: each has the level of its finest readings, and coarser ones are malformed. Of
     several readings of one key and time, the mean counts: their labels do not say of which pods they are.
@@ -134,18 +134,12 @@ def by_family(plan: Plan, answers: Collection[OfKind]) -> Iterator[Found]:
     groups = defaultdict(lambda: defaultdict(list))
     for kind, (key, time, value) in answers:
         groups[finest[key[0]], kind][key, time].append(value)
-    means = {each: [(*at, sum(some) / len(some)) for at, some in found.items()] for each, found in groups.items()}
-    for level in LEVELS:
-        length = KEY_LENGTHS[level]
-        by_kind = {kind: found for (parts, kind), found in means.items() if parts == length}
-        fed = [each for each in plan.targets if KEY_LENGTHS[each.level] <= length]
-        fed = [each for each in fed if each.is_ratio or KEY_LENGTHS[plan.level] <= length]
-        labeled = {each: plan.targets[each] for each in fed if each.is_by_accelerator or each.level == "device"}
-        others = {each: plan.targets[each] for each in fed if each not in labeled}
-        if by_kind and others:
-            yield Found(level, "gpu", others, [*chain.from_iterable(by_kind.values())])
-        for kind, found in by_kind.items() if labeled else ():
-            yield Found(level, kind, labeled, found, is_first=not others)
+    for (length, kind), found in groups.items():
+        fed = {family: factor for family, factor in plan.targets.items() if KEY_LENGTHS[family.level] <= length}
+        if length < KEY_LENGTHS[plan.level]:
+            fed = {family: factor for family, factor in fed.items() if family.is_ratio}
+        means = [(*at, sum(some) / len(some)) for at, some in found.items()]
+        yield Found(next(level for level in LEVELS if KEY_LENGTHS[level] == length), kind, fed, means)
 
 
 # The calls.
@@ -188,7 +182,7 @@ async def read(
         rows = await query_rows(api, query.text(window, job_ids), within, deadline=deadline)
         found = readings(rows, query.accelerator, jobs, lost)
         answers += [each for each in found if within is None or each[1][0][0] in jobs]  # in a range, others are many
-    return list(by_family(plan, answers))
+    return list(by_kind(plan, answers))
 
 
 async def query_rows(api: Api, promql: str, within: Range | None, *, deadline: float) -> Iterator[Series | None]:
@@ -277,51 +271,52 @@ class Usage:
         self._sources.hold(set[str]().union(*shown.values()))
 
     async def _serve(self, poll: Poll, running: Mapping[str, Job]) -> None:
-        """Read and show what AOM has, the metrics of accelerators first: a job whose accelerators AOM does not know is
-        left to task metrics, though not before AOM was waited for."""
+        """Read all that AOM has, claim its jobs, then show it. A job whose accelerators AOM does not know is left to
+        task metrics, though not before AOM was waited for."""
         now = asyncio.get_running_loop().time()
-        until, found = now + _READING * (poll.deadline - now), set[str]()
+        until = now + _READING * (poll.deadline - now)
         jobs = {job_id: JobParts(job, self._tasks_of(job_id)) for job_id, job in running.items()}
         try:
             await self._learn(poll, until)
             asked = {plan.key: plan for plan in self._plans}
-            first, *others = sorted(self._turns.order(asked), key=lambda key: asked[key].suffix != ACCELERATORS)
-            early = await self._ask(poll, asked[first], jobs, until)  # it shows whether AOM answers at all
+            first, *others = self._turns.order(asked)
+            answers = {first: await self._ask(poll, asked[first], jobs, until)}  # it shows whether AOM answers at all
         except (CloudError, NotReady) as error:
             await self._replace(poll, running, error, until)
             return
+        asking = (self._ask(poll, asked[key], jobs, until) for key in others)
+        answers |= zip(others, await asyncio.gather(*asking, return_exceptions=True), strict=True)
         self._is_replaced = False
         poll.keep_only([*asked, _SOURCES])
-        self._hold({key: job_ids for key, job_ids in self._shown.items() if key in (*asked, _SOURCES)})
-        used: list[Column] = []
+        columns = {key: each for key, each in answers.items() if not isinstance(each, BaseException)}
+        served = {
+            key: frozenset(subject.keys[0] for column in each for subject in column.subjects)
+            for key, each in columns.items()
+        }
+        shown = {key: self._shown.get(key, frozenset()) for key in asked} | served
+        lacking = self._lacking(jobs, shown)
+        withheld = {job_id for job_id in lacking if self._sources.is_missed(running[job_id])}
+        shown |= {key: job_ids - withheld for key, job_ids in served.items()}
+        shown[_SOURCES] = frozenset[str]().union(*shown.values())
+        self._hold(shown)
 
-        async def read(part: Part) -> None:
-            """Claim the jobs of an answer, then show them."""
-            columns = early if part.key == first else await self._ask(poll, asked[part.key], jobs, until)
-            if isinstance(columns, CloudError):
-                raise columns
-            lacking = self._lacking(jobs) if asked[part.key].suffix != ACCELERATORS else frozenset()
-            withheld = {job_id for job_id in lacking if self._sources.is_missed(running[job_id])}
-            served = frozenset(subject.keys[0] for column in columns for subject in column.subjects)
-            found.update(served)
-            self._hold({**self._shown, part.key: served - withheld})
-            used.extend(columns)
+        async def show(part: Part) -> None:
+            answer = answers[part.key]
+            if isinstance(answer, BaseException):
+                raise answer
             await publish_fresh(
                 part,
-                columns,
+                answer,
                 fleet=self._fleet,
                 begun=lambda: dict.fromkeys(self._fleet.live.keys() - withheld, 0.0),
             )
 
-        done = await poll.read_each([first], read, at_once=1)
-        self._turns.was_read(done | await poll.read_each(others, read, at_once=self._fleet.at_once))
-        self._subjects.keep_only(used)
-        shown = frozenset[str]().union(*(job_ids for key, job_ids in self._shown.items() if key != _SOURCES))
-        self._hold({**self._shown, _SOURCES: shown})
+        self._turns.was_read(await poll.read_each(asked, show, at_once=1))
+        self._subjects.keep_only(chain.from_iterable(columns.values()))
         async with poll.part(_SOURCES) as part:
-            live = sorted(shown & self._fleet.live.keys())
+            live = sorted(shown[_SOURCES] & self._fleet.live.keys())
             await part.publish([UsageSource(job_id, SOURCE, None) for job_id in live])
-        self._sources.end_poll(running, found - self._lacking(jobs), is_refused=False)
+        self._sources.end_poll(running, frozenset[str]().union(*served.values()) - lacking, is_refused=False)
 
     async def _replace(self, poll: Poll, running: Mapping[str, Job], error: Exception, until: float) -> None:
         """Leave usage to task metrics if AOM is not served here, or denies it while they have some; else raise."""
@@ -357,26 +352,24 @@ class Usage:
 
     async def _ask(
         self, poll: Poll, plan: Plan, jobs: Mapping[str, JobParts], until: float
-    ) -> list[Column] | CloudError:
+    ) -> list[Column] | BaseException:
         """Return what AOM has of running jobs, or why there is nothing. Raises what closes AOM as such."""
         window = min(_LONGEST, max(self._fleet.max_data_age, 2 * poll.interval))
-        lost, columns = Counter[str](), list[Column]()
+        lost = Counter[str]()
         try:
             found = await read(self._api, plan, jobs, window, lost, deadline=until)
         except CloudError as error:
             if is_refusal(error):
                 raise
-            return error.with_traceback(None)  # which holds the answer
+            return error
         now, is_known = self._fleet.clock.now(), self._fleet.is_known
-        for each in found:
-            columns += each.columns(jobs, self._subjects, lost, now=now, is_known=is_known)
+        shown = [each.columns(jobs, self._subjects, lost, now=now, is_known=is_known) for each in found]
         count(poll, lost)
-        return columns
+        return [*chain.from_iterable(shown)]
 
-    def _lacking(self, jobs: Mapping[str, JobParts]) -> Set[str]:
-        """The jobs whose accelerators AOM does not know, by its latest good answer."""
+    def _lacking(self, jobs: Mapping[str, JobParts], shown: Mapping[str, Set[str]]) -> Set[str]:
+        """The jobs whose accelerators AOM does not know, by its latest good answers."""
         if self._is_alone or ACCELERATORS not in self._exposed:
             return frozenset()
-        of_cards = [plan.key for plan in self._plans if plan.suffix == ACCELERATORS]
-        known = set[str]().union(*(self._shown.get(key, ()) for key in of_cards))
+        known = set[str]().union(*(shown[plan.key] for plan in self._plans if plan.suffix == ACCELERATORS))
         return {job_id for job_id, parts in jobs.items() if parts.counts["device"]} - known
