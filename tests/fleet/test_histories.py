@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import pytest
 from msgspec.structs import replace
 
-from trainfleet_exporter.fleet.histories import BOUNDS, HeldTimes, Interval, JobFault, JobHistories, Records, Recovery
+from trainfleet_exporter.fleet.histories import BOUNDS, Interval, JobFault, JobHistories, Records, Recovery
 from trainfleet_exporter.model import (
     Accelerators,
     FaultCount,
@@ -14,7 +16,6 @@ from trainfleet_exporter.model import (
     JobFaults,
     NodeFaults,
     Phase,
-    PhaseTime,
     PoolWaits,
     Status,
 )
@@ -136,20 +137,24 @@ HELD: dict[str, tuple[list[dict[str, float]], HeldTime | None]] = {
 }  # fmt: skip
 
 
+def _held(histories: JobHistories, reading: dict[str, float], now: float) -> object:
+    """Poll a job of so many seconds by phase, and one without accelerators; what the status page has of them."""
+    ends = list(accumulate(reading.values()))
+    spans = list(zip(reading, [0, *ends], ends, strict=False))
+    for job in (_job(), _job(job_id="without accelerators", cards=0)):
+        _poll(histories, job, Records(_spans(*spans)), now)  # type: ignore[arg-type]  # its phases
+    return next((each for each in histories.fleet(BEGAN + now) if isinstance(each, HeldTime)), None)
+
+
 @pytest.mark.parametrize("name", HELD)
 def test_held_time_is_what_phases_have_grown(name: str) -> None:
-    times, (readings, expected) = HeldTimes(ServerClock(started=BEGAN)), HELD[name]
-    for number, reading in enumerate(readings):
-        phases = [PhaseTime(phase, seconds) for phase, seconds in reading.items()]  # type: ignore[arg-type]
-        for job in (_job(), _job(job_id="without accelerators", cards=0)):
-            times.add(job, phases, BEGAN + 60 * number)
-    assert times.total(BEGAN + 60 * len(readings)) == expected
+    histories, (readings, expected) = JobHistories(ServerClock(started=BEGAN)), HELD[name]
+    *_, found = [_held(histories, reading, 60 * number) for number, reading in enumerate(readings)]
+    assert found == expected
 
 
 def test_held_time_is_of_the_last_day() -> None:
-    times = HeldTimes(ServerClock(started=BEGAN))
+    histories = JobHistories(ServerClock(started=BEGAN))
     for hour in range(31):
-        seconds = hour * HOUR / 2
-        times.add(_job(), [PhaseTime("running", seconds), PhaseTime("preparing", seconds)], BEGAN + hour * HOUR)
-        times.keep_only({"j"}, BEGAN + hour * HOUR)
-    assert times.total(BEGAN + 30 * HOUR) == HeldTime(BEGAN + 7 * HOUR, 8 * 24 * HOUR, 8 * 12 * HOUR)
+        found = _held(histories, dict.fromkeys(("running", "preparing"), hour * HOUR / 2), hour * HOUR)
+    assert found == HeldTime(BEGAN + 7 * HOUR, 8 * 24 * HOUR, 8 * 12 * HOUR)

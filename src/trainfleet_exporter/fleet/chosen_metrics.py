@@ -15,15 +15,11 @@ class ChosenMetrics(Section):
     """`usage.metrics` of the config: for each family that can be fed (its name after `trainfleet_` is the key), the
     metric that takes the place of the table's. A cloud makes its own section of this, with a key for each family."""
 
+    @model_serializer  # a running config does not list what is not in the file
     def given(self) -> dict[str, Any]:
         """Return the values of the config, by family."""
         found = {suffix: getattr(self, suffix) for suffix in type(self).model_fields}
         return {suffix: metric for suffix, metric in found.items() if metric is not None}
-
-    @model_serializer
-    def _given(self) -> dict[str, Any]:
-        """Only what the file says: a running config does not list what is not in it."""
-        return self.given()
 
 
 class ProfiledUsage(Collector):

@@ -116,14 +116,6 @@ class Elapsed(Struct, frozen=True, gc=False):
         return (*self.over, PhaseTime(self.lasting, self.before + more))
 
 
-class Start(Struct, frozen=True, gc=False):
-    """The first start of a job, and the seconds that it waited and prepared before; None if that is not known."""
-
-    at: float
-    queued: float | None
-    prepared: float | None
-
-
 def elapsed(intervals: Iterable[Interval]) -> Elapsed:
     """Add up intervals by phase. Each second counts once: see `_WHILE`."""
     events: list[tuple[float, int, int]] = []
@@ -147,21 +139,6 @@ def elapsed(intervals: Iterable[Interval]) -> Elapsed:
         seconds.setdefault(rank, 0.0)  # a phase of no length has been
     over = tuple(PhaseTime(_PRECEDENCE[rank], seconds[rank]) for rank in sorted(seconds) if rank != current)
     return Elapsed(over) if current is None else Elapsed(over, _PRECEDENCE[current], seconds[current], last)
-
-
-def first_start(intervals: Sequence[Interval]) -> Start | None:
-    """When a job began to run for the first time; None if it has not."""
-    at = min((interval.start for interval in intervals if interval.phase == "running"), default=None)
-    if at is None:
-        return None
-    before = [
-        Interval(found.phase, found.start, at if found.end is None else min(found.end, at))
-        for found in intervals
-        if found.start < at
-    ]
-    seconds: dict[str, float] = {found.phase: found.seconds for found in elapsed(before).over}
-    prepared = [seconds[phase] for phase in ("preparing", "checking") if phase in seconds]
-    return Start(at, seconds.get("queued", 0.0 if before else None), sum(prepared) if prepared else None)
 
 
 def while_held(intervals: Iterable[Interval]) -> list[Interval]:
@@ -229,6 +206,8 @@ class _Known:
     recoveries: dict[tuple[float, str], Recovery] = field(default_factory=dict)
     constant: tuple[object, ...] = ()
     """Its objects that do not change with time."""
+    read: tuple[float, float, float] | None = None
+    """The seconds of all phases, of those that hold its accelerators, and of running, as they were last read."""
 
     def take(self, records: Records) -> None:
         """Take over what a new answer says."""
@@ -254,60 +233,14 @@ class _Known:
         return [*(self.intervals or ()), *(found for records in answers for found in records.recovery_intervals)]
 
 
-class HeldTimes:
-    """For the status page: for how long jobs held accelerators, and ran on them, in the last 24 hours.
-
-    As in the recording rules, a job counts by its accelerators, and by what its phases have grown since they were last
-    read. What happened before a job was first read is not counted. If the total time of a job shrinks, its history was
-    trimmed or a new job has its name: the counted time stays.
-    """
-
-    def __init__(self, clock: ServerClock) -> None:
-        self._clock = clock
-        self._hours: dict[int, list[float]] = {}
-        """By hour, the held accelerator time and its running part."""
-        self._seen: dict[str, tuple[float, float, float]] = {}
-        """By job, the seconds of all phases, of those that hold its accelerators, and of running, as of the latest
-        reading."""
-
-    def add(self, job: Job, phases: Iterable[PhaseTime], now: float) -> None:
-        """Count what a job's phases have grown. The time in which it held nothing must be in the phase `queued`."""
-        if not job.accelerators:
-            return
-        spent = {found.phase: found.seconds for found in phases}
-        waited, running = spent.get("queued", 0.0), spent.get("running", 0.0)
-        held = math.fsum(spent.values()) - waited
-        seen, now_seen = self._seen.get(job.job_id), (waited + held, held, running)
-        self._seen[job.job_id] = now_seen
-        if seen is None or seen == now_seen:
-            return
-        least = 0.0 if now_seen[0] < seen[0] else -math.inf  # a late report may move time between phases
-        count = math.fsum([each.count for each in job.accelerators])
-        hour = self._hours.setdefault(int(now // _HOUR), [0.0, 0.0])
-        hour[0] += count * max(held - seen[1], least)
-        hour[1] += count * max(running - seen[2], least)
-
-    def keep_only(self, job_ids: Set[str], now: float) -> None:
-        """Forget other jobs, and hours that are over for a day."""
-        self._seen = {key: seen for key, seen in self._seen.items() if key in job_ids}
-        first = int(now // _HOUR) - _HOURS + 1
-        self._hours = {hour: counted for hour, counted in self._hours.items() if hour >= first}
-
-    def total(self, now: float) -> HeldTime | None:
-        """The counted time; None if nothing was held."""
-        held = sum([held for held, _ in self._hours.values()])
-        running = sum([running for _, running in self._hours.values()])
-        since = max(self._clock.began, (now // _HOUR - _HOURS + 1) * _HOUR)
-        return HeldTime(since, held, min(max(running, 0.0), held)) if held > 0 else None
-
-
 class JobHistories:
     """The histories of a provider's jobs. Faults from before the exporter's start do not count."""
 
     def __init__(self, clock: ServerClock) -> None:
         self._clock, self._known, self._began = clock, dict[str, _Known](), 0.0
         """The last: when the exporter began, as the first poll knew it: a clock that is set moves no counter."""
-        self._held = HeldTimes(clock)
+        self._hours: dict[int, list[float]] = {}
+        """By hour, for how long jobs held accelerators, and the running part of it."""
         self._pools: defaultdict[str, tuple[_Waits, _Waits]] = defaultdict(lambda: (_Waits(), _Waits()))
         """By pool, how long jobs waited and prepared."""
         self._observed: dict[tuple[str, int, float | None], float] = {}
@@ -335,11 +268,10 @@ class JobHistories:
         if not known.is_new:
             return
         known.is_new, spent = False, known.spent
-        known.elapsed, start = elapsed(spent), first_start(known.intervals or ())
+        known.elapsed = elapsed(spent)
         known.held = known.elapsed if all(found.holds for found in spent) else elapsed(while_held(spent))
         self._count_faults(job, known)
-        if start is not None and start.at > since:
-            self._observe(job, known, start)
+        self._observe(job, known, since)
 
     def note_detail(self, job_id: str, records: Records) -> None:
         """Take over what the detail of a job says."""
@@ -358,7 +290,7 @@ class JobHistories:
         elif job.status in FINISHED:
             known.seen_until = job.finished or known.seen_until
         if phases := known.elapsed.until(known.seen_until):
-            self._held.add(job, known.held.until(known.seen_until), now)
+            self._count_held(job, known, now)
             yield JobTime(job.job_id, phases)
         yield from known.constant
 
@@ -384,17 +316,20 @@ class JobHistories:
         )
 
     def fleet(self, now: float) -> list[object]:
-        """Return the objects of all jobs together: NodeFaults, PoolWaits, HeldTime."""
+        """Return the objects of all jobs together: NodeFaults, PoolWaits, HeldTime (of the last 24 hours)."""
         nodes = [
             NodeFaults(pool_id, node, tuple(FaultCount(cause, "", count) for cause, count in sorted(causes.items())))
             for (pool_id, node), causes in self._nodes.items()
         ]
         waits = [PoolWaits(key, *[each.histogram() for each in both]) for key, both in self._pools.items()]
-        return [*nodes, *waits, *filter(None, [self._held.total(now)])]
+        first = int(now // _HOUR) - _HOURS + 1
+        self._hours = {hour: counted for hour, counted in self._hours.items() if hour >= first}
+        held, running = (sum([counted[kind] for counted in self._hours.values()]) for kind in (0, 1))
+        since = max(self._clock.began, first * _HOUR)
+        return [*nodes, *waits, *([HeldTime(since, held, min(max(running, 0.0), held))] if held > 0 else [])]
 
     def keep_only(self, job_ids: Set[str], now: float) -> None:
         """Forget the histories of all other jobs."""
-        self._held.keep_only(job_ids, now)
         horizon = now - _MAY_COME_BACK
         self._known = {key: known for key, known in self._known.items() if key in job_ids}
         self._observed = {key: at for key, at in self._observed.items() if at >= horizon or key[0] in job_ids}
@@ -424,12 +359,38 @@ class JobHistories:
                     self._blamed[job.job_id, node, fault.at] = fault.at
                     self._nodes.setdefault((job.pool_id, node), Counter())[cause] += 1
 
-    def _observe(self, job: Job, known: _Known, start: Start) -> None:
-        for kind, seconds in enumerate((start.queued, start.prepared)):
+    def _observe(self, job: Job, known: _Known, since: float) -> None:
+        """Observe the first start of a job, if that is later than `since`: how long it waited and prepared before."""
+        intervals = known.intervals or ()
+        at = min((found.start for found in intervals if found.phase == "running"), default=-math.inf)
+        if at <= since:
+            return
+        before = [replace(found, end=min(found.end or at, at)) for found in intervals if found.start < at]
+        spent: dict[str, float] = {found.phase: found.seconds for found in elapsed(before).over}
+        prepared = [spent[phase] for phase in ("preparing", "checking") if phase in spent]
+        waits = spent.get("queued", 0.0 if before else None), sum(prepared) if prepared else None
+        for kind, seconds in enumerate(waits):
             lives = {(job.job_id, kind, known.created), (job.job_id, kind, None)}  # an answer may lack the creation
             if seconds is not None and not self._observed.keys() & lives:
-                self._observed[job.job_id, kind, known.created] = start.at
+                self._observed[job.job_id, kind, known.created] = at
                 self._pools[job.pool_id][kind].observe(seconds)
+
+    def _count_held(self, job: Job, known: _Known, now: float) -> None:
+        """Count, for the status page, what a job's phases have grown since they were last read.
+
+        As in the recording rules, a job counts by its accelerators, and not what happened before it was first read. If
+        its total time shrinks, its history was trimmed: the counted time stays.
+        """
+        spent = {found.phase: found.seconds for found in known.held.until(known.seen_until)}
+        total, running = math.fsum(spent.values()), spent.get("running", 0.0)
+        before, known.read = known.read, (total, total - spent.get("queued", 0.0), running)
+        if before is None or before == known.read:
+            return
+        least = 0.0 if total < before[0] else -math.inf  # a late report may move time between phases
+        count = math.fsum([each.count for each in job.accelerators])
+        hour = self._hours.setdefault(int(now // _HOUR), [0.0, 0.0])
+        for kind in (0, 1):
+            hour[kind] += count * max(known.read[kind + 1] - before[kind + 1], least)
 
 
 def _fault_counts(faults: Iterable[JobFault]) -> tuple[FaultCount, ...]:
