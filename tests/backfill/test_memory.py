@@ -16,7 +16,7 @@ from tests.backfill.test_command import CONFIG
 from tests.support.configs import loaded, written
 from trainfleet_exporter.backfill.progress import Progress
 from trainfleet_exporter.backfill.work import Flags, Work
-from trainfleet_exporter.model import Job, PodUsage
+from trainfleet_exporter.model import Job, PodUsage, Readings, Subject
 from trainfleet_exporter.providers.past import DAY, Life, Past, PastCall, Range, Track
 
 FIELDS = ("values.cpu", "values.memory", "values.network_receive", "values.network_transmit")
@@ -37,7 +37,8 @@ class _Fleet(Past):
     async def _read(self, job_id: str, day: Range, deadline: float) -> AsyncIterator[Track]:
         for field in FIELDS:
             times = array("q", range(day.start, day.end, 300))
-            yield Track(PodUsage, field, (job_id, f"{job_id}-0"), times, array("d", [0.25]) * len(times))
+            shown = Readings(PodUsage, field, [Subject((job_id, f"{job_id}-0"))], [0.0])
+            yield Track(shown, times, array("d", [0.25]) * len(times))
 
     async def aclose(self) -> None:
         pass

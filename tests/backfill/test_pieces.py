@@ -21,7 +21,7 @@ from trainfleet_exporter.config import Global, Metrics
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.fleet.past import Asked, PastSource, Values, whole
-from trainfleet_exporter.model import Accelerators, DeviceUsage, Job, JobUsage, PodUsage, Status, UsageSource
+from trainfleet_exporter.model import Accelerators, Job, JobUsage, PodUsage, Readings, Status, Subject, UsageSource
 from trainfleet_exporter.providers.past import DAY, Life, Range, Spell, Track
 
 DAY_ONE = Range(MIDNIGHT, MIDNIGHT + DAY)
@@ -63,24 +63,26 @@ def test_older_days_have_fewer_readings_and_then_none() -> None:
     assert [source.step(age * DAY) for age in (0, 30, 31, 90, 91)] == [60, 60, 300, 300, 0]
 
 
-def test_a_sum_without_one_of_its_parts_is_absent() -> None:
-    ratios: list[Values] = [{0: 0.2, 60: 0.2, 120: None}, {0: 0.4, 120: 0.6}]
-    assert whole(ratios, is_ratio=True) == {0: 0.3, 60: 0.2, 120: 0.6}
-    gap = [{0: 1.0, 60: 1.0, 120: 1.0}, {0: 2.0, 120: 2.0}]
-    assert whole(gap, is_ratio=False) == {0: 3.0, 120: 3.0}
-    assert whole([{0: 1.0, 60: 1.0}, {0: 2.0, 60: None}], is_ratio=False) == {0: 3.0, 60: None}
-    # A part that stays silent no longer counts, unless later readings were not requested.
-    silent = [dict.fromkeys(range(0, 600, 60), 1.0), {0: 2.0, 60: 2.0}]
-    assert list(whole(silent, is_ratio=False)) == list(range(0, 600, 60))
-    assert list(whole(silent, is_ratio=False, goes_on=600)) == [0, 60, 300, 360, 420, 480, 540]
+def test_a_whole_has_the_newest_values_of_its_parts() -> None:
+    def made(*parts: Values, is_ratio: bool = False) -> list[float | None]:
+        return list(whole(parts, is_ratio=is_ratio, silence=180).values())
+
+    assert made({0: 0.2, 60: 0.2, 120: None}, {0: 0.4, 120: 0.6}, is_ratio=True) == [0.3, 0.3, 0.6]
+    assert made({0: 1.0, 60: 1.0}, {0: 2.0, 60: None}) == [3.0, None]
+    # A part that stays silent no longer counts.
+    assert made(dict.fromkeys(range(0, 480, 60), 1.0), {0: 2.0, 60: 3.0}) == [3.0, 4.0, 4.0, 4.0, 4.0, 1.0, 1.0, 1.0]
 
 
 def _namer(*deny: str, labels: Sequence[str] = (), **more: str) -> Namer:
     return Namer('p"1', Global(metrics=Metrics(deny=deny, job_labels=tuple(labels))), more)
 
 
-def _track(of: type, field: str, *keys: str, **facts: str) -> Track:
-    return Track(of, field, keys, array("q"), array("d"), **facts)  # type: ignore[arg-type]  # kinds are texts
+def _pod(job_id: str, pod_id: str) -> Track:
+    return _track(Readings(PodUsage, "values.cpu", [Subject((job_id, pod_id))], [0.0]))
+
+
+def _track(shown: object) -> Track:
+    return Track(shown, array("q"), array("d"))
 
 
 def test_series_have_the_names_and_labels_of_the_page() -> None:
@@ -91,13 +93,11 @@ def test_series_have_the_names_and_labels_of_the_page() -> None:
         series = namer.of_track(track)
         return None if series is None else series.labels
 
-    device = _track(DeviceUsage, "utilization", "j", "p", "0", "npu")
-    assert labels(device) == f'{first},job_id="j",pod_id="p",device="0",accelerator="npu"'
-    job = _track(JobUsage, "values.accelerator_utilization", "j", accelerator="npu")
-    assert labels(job) == f'{first},job_id="j",accelerator="npu"'
-    assert labels(_track(UsageSource, "source", "j", source="aom")) == f'{first},job_id="j",source="aom"'
-    assert labels(_track(PodUsage, "values.cpu", "j", "p")) is None
-    assert labels(_track(JobUsage, "values.cpu", "j" * 4097)) is None
+    job = Readings(JobUsage, "values.accelerator_utilization", [Subject(("j",))], [0.0], "npu")
+    assert labels(_track(job)) == f'{first},job_id="j",accelerator="npu"'
+    assert labels(_track(UsageSource("j", "aom", None))) == f'{first},job_id="j",source="aom"'
+    assert labels(_pod("j", "p")) is None
+    assert _namer().of_track(_pod("j" * 4097, "p")) is None
     hostile = 'a"} b\nc\rd\u2028'
     (series,) = [
         series for name, series, _ in namer.of_objects([Job(job_id="j", name=hostile)]) if name == "trainfleet_job_info"
@@ -198,7 +198,7 @@ def test_last_minute_of_a_status_ends_before_the_scrapes() -> None:
 
 def test_a_day_s_file_is_openmetrics_in_order(tmp_path: Path) -> None:
     namer, life = _namer(labels=["team"]), Life(job=_JOB, until=MIDNIGHT + 400.0)
-    pod = namer.of_track(_track(PodUsage, "values.cpu", "j", "p"))
+    pod = namer.of_track(_pod("j", "p"))
     assert pod is not None
     with DayParts(tmp_path) as parts:
         for start in (600, 0):  # calls end in any order

@@ -134,27 +134,18 @@ HELD: dict[str, tuple[list[dict[str, float]], HeldTime | None]] = {
     "late queue": ([{"running": 10}, {"running": 70}, {"running": 50, "queued": 80}], HeldTime(BEGAN, 320, 320)),
     "trimmed": ([{"queued": 300, "running": 10}, {"queued": 300, "running": 70}, {"running": 40}, {"running": 100}],
                 HeldTime(BEGAN, 960, 960)),
+    "the last day": ([dict.fromkeys(("running", "preparing"), hour * HOUR / 2) for hour in range(31)],
+                     HeldTime(BEGAN + 7 * HOUR, 8 * 24 * HOUR, 8 * 12 * HOUR)),
 }  # fmt: skip
-
-
-def _held(histories: JobHistories, reading: dict[str, float], now: float) -> object:
-    """Poll a job of so many seconds by phase, and one without accelerators; what the status page has of them."""
-    ends = list(accumulate(reading.values()))
-    spans = list(zip(reading, [0, *ends], ends, strict=False))
-    for job in (_job(), _job(job_id="without accelerators", cards=0)):
-        _poll(histories, job, Records(_spans(*spans)), now)  # type: ignore[arg-type]  # its phases
-    return next((each for each in histories.fleet(BEGAN + now) if isinstance(each, HeldTime)), None)
 
 
 @pytest.mark.parametrize("name", HELD)
 def test_held_time_is_what_phases_have_grown(name: str) -> None:
     histories, (readings, expected) = JobHistories(ServerClock(started=BEGAN)), HELD[name]
-    *_, found = [_held(histories, reading, 60 * number) for number, reading in enumerate(readings)]
-    assert found == expected
-
-
-def test_held_time_is_of_the_last_day() -> None:
-    histories = JobHistories(ServerClock(started=BEGAN))
-    for hour in range(31):
-        found = _held(histories, dict.fromkeys(("running", "preparing"), hour * HOUR / 2), hour * HOUR)
-    assert found == HeldTime(BEGAN + 7 * HOUR, 8 * 24 * HOUR, 8 * 12 * HOUR)
+    for hour, reading in enumerate(readings):
+        ends = list(accumulate(reading.values()))
+        spans = list(zip(reading, [0, *ends], ends, strict=False))
+        for job in (_job(), _job(job_id="without accelerators", cards=0)):
+            _poll(histories, job, Records(_spans(*spans)), hour * HOUR)  # type: ignore[arg-type]  # its phases
+        found = [each for each in histories.fleet(BEGAN + hour * HOUR) if isinstance(each, HeldTime)]
+    assert found == [expected] * (expected is not None)

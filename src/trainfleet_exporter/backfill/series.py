@@ -19,7 +19,7 @@ from trainfleet_exporter.config import Global
 from trainfleet_exporter.exposition import Renderer, RenderSettings
 from trainfleet_exporter.exposition.text import escape_label
 from trainfleet_exporter.families import FAMILIES
-from trainfleet_exporter.model import Job, JobTime, Readings, Status, Subject, UsageSource
+from trainfleet_exporter.model import Job, JobTime, Status
 from trainfleet_exporter.providers.past import Life, Range, Track, seconds_after
 
 PLACES: Mapping[str, int] = {family.name: place for place, family in enumerate(FAMILIES)}
@@ -53,10 +53,7 @@ class Namer:
 
     def of_track(self, track: Track) -> Series | None:
         """Return the series of some readings; None if it is not exposed, or if an id is too long for a label."""
-        shown: object = Readings(track.of, track.field, [Subject(track.keys)], array("d", [0.0]), track.accelerator)
-        if track.of is UsageSource:
-            shown = UsageSource(track.keys[0], track.source, None)
-        return next((series for _, series, _ in self.of_objects([shown])), None)
+        return next((series for _, series, _ in self.of_objects([track.shown])), None)
 
     def of_objects(self, objects: Sequence[object]) -> Iterator[tuple[str, Series, float]]:
         """Yield every sample of objects of the model: family name, series and value."""

@@ -44,10 +44,9 @@ def collectors_of(topics: Iterable[object], chosen: Any, every: float) -> Iterat
 
 
 class EachJob(PerObjectCollector):
-    """Reads live jobs one by one, in the order of `need`, at most `max_jobs` of them: all, or those that `sources`
-    leave to this collector.
+    """Reads live jobs one by one: all, or those that `sources` leave to this collector, and at most `max_jobs` of them.
 
-    `data` names in the log what is not polled of the others. `calls` is how many calls one job takes.
+    Jobs that hold resources come before those that wait, new before old. `calls` is how many calls one job takes.
     """
 
     def __init__(
@@ -58,8 +57,6 @@ class EachJob(PerObjectCollector):
         read: Callable[[Part], Awaitable[None]],
         *,
         max_jobs: int,
-        need: Callable[[Job], Any],
-        data: str,
         sources: JobSources | None = None,
         waits: bool = False,
         calls: Callable[[str], int] = lambda job_id: 1,
@@ -67,7 +64,7 @@ class EachJob(PerObjectCollector):
         """`waits`: each cycle begins after the first poll of the bulk source."""
         super().__init__(name, interval, workers=fleet.at_once)
         self._fleet, self._read, self._max_jobs, self._calls = fleet, read, max_jobs, calls
-        self._need, self._data, self._sources, self._waits = need, data, sources, waits
+        self._sources, self._waits = sources, waits
         self._beyond = 0
         self._lives: dict[str, float | None] = {}
         """When the jobs of this cycle were created: an id that is used again waits for the next cycle."""
@@ -80,10 +77,11 @@ class EachJob(PerObjectCollector):
 
     def objects(self) -> Sequence[str]:
         """The ids of the jobs to ask for. The log says once when there begin to be too many."""
-        ordered = sorted(filter(self._is_wanted, self._fleet.live_jobs()), key=self._need)
+        wanted = filter(self._is_wanted, self._fleet.live_jobs())
+        ordered = sorted(wanted, key=lambda job: (not job.holds_resources, -(job.created or 0.0)))
         before, self._beyond = self._beyond, max(0, len(ordered) - self._max_jobs)
         if self._beyond and not before:
-            facts = fields(data=self._data, jobs_left_out=self._beyond, max_jobs=self._max_jobs)
+            facts = fields(collector=self.name, jobs_left_out=self._beyond, max_jobs=self._max_jobs)
             log.warning("more jobs than max_jobs; some are not polled", extra=facts)
         if self._sources is not None:
             self._sources.left_out = self._beyond

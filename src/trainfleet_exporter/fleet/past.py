@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 import time as wall_clock
 from array import array
-from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeAlias, TypeVar
+from itertools import groupby
+from operator import itemgetter
+from typing import Generic, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -24,7 +25,7 @@ from trainfleet_exporter.families.usage import SHOWN_AS, Family, Level
 from trainfleet_exporter.fleet.histories import Interval, elapsed
 from trainfleet_exporter.fleet.quantities import convert_each, total
 from trainfleet_exporter.fleet.usage import KEY_LENGTHS, SILENCE, Key, Reading, SourceMetric
-from trainfleet_exporter.model import FINISHED, Accelerator, Job, Status, UsageSource
+from trainfleet_exporter.model import FINISHED, Accelerator, Job, Readings, Subject, UsageSource
 from trainfleet_exporter.providers.past import MINUTE, Life, Past, PastCall, Range, Spell, Track
 
 Values: TypeAlias = Mapping[int, float | None]
@@ -179,7 +180,8 @@ class PastReadings:
             if family.level != self._level:
                 shown = self._wholes(shown, family)
             for key, dated in shown.items():
-                yield from _track(SHOWN_AS[family.level], family.path, key, dated, accelerator=self._accelerator)
+                of, subjects = SHOWN_AS[family.level], [Subject(key)]
+                yield from _track(Readings(of, family.path, subjects, array("d", [0.0]), self._accelerator), dated)
 
     def sources(self, source: str) -> Iterator[Track]:
         """Yield that the source served each job at the times of its readings."""
@@ -187,47 +189,38 @@ class PastReadings:
         for key, raws in self._found.items():
             moments[key[0]].update(time for time, raw in raws.items() if raw is not None)
         for owner, times in moments.items():
-            yield from _track(UsageSource, "source", (owner,), dict.fromkeys(times, 1.0), source=source)
+            yield from _track(UsageSource(owner, source, None), dict.fromkeys(times, 1.0))
 
     def _wholes(self, parts: Mapping[Key, Values], family: Family) -> dict[Key, Values]:
         groups: defaultdict[Key, list[Values]] = defaultdict(list)
         for key, values in parts.items():
             groups[key[: KEY_LENGTHS[family.level]]].append(values)
-        end, is_ratio, found = self._asked.span.end, family.is_ratio, dict[Key, Values]()
+        is_ratio, silence, found = family.is_ratio, max(SILENCE, 3 * self._asked.step), dict[Key, Values]()
         for key, group in groups.items():
             if is_ratio or key[0] not in self.spoiled:
-                goes_on = self._asked.within[key[0]].end >= end
-                values = whole(group, is_ratio=is_ratio, goes_on=end if goes_on else None)
+                values = whole(group, is_ratio=is_ratio, silence=silence)
                 found[key] = {at: value for at, value in values.items() if is_ratio or (key, at) not in self.spoiled}
         return found
 
 
-def whole(parts: Sequence[Values], *, is_ratio: bool, goes_on: int | None = None) -> Values:
-    """Return the values of a whole: the mean of ratios, and the sum of others when no part lacks its value.
+def whole(parts: Iterable[Values], *, is_ratio: bool, silence: float) -> Values:
+    """Return the values of a whole at each time of a part, made of the newest value of each part, as of now (usage).
 
-    A part lacks its value at a time if it has one within the three minutes before and one later: a sum without the part
-    would look like a drop. If readings end because no more were requested (at `goes_on`, Unix seconds), a later one is
-    assumed.
+    A part without readings for `silence` seconds does not count.
     """
-    times = sorted({time for part in parts for time in part})
-    lacking = set[int]()
-    for part in () if is_ratio or len(parts) == 1 else parts:
-        own = sorted(part)
-        for before, after in zip(own, [*own[1:], *([] if goes_on is None else [goes_on])], strict=False):
-            last = min(bisect_left(times, after), bisect_right(times, before + int(SILENCE)))
-            lacking.update(times[bisect_right(times, before) : last])
-    return {
-        time: total([part[time] for part in parts if time in part], is_ratio=is_ratio)
-        for time in times
-        if time not in lacking
-    }
+    newest, found = dict[int, tuple[int, float | None]](), dict[int, float | None]()
+    dated = sorted((time, number, value) for number, part in enumerate(parts) for time, value in part.items())
+    for time, at_once in groupby(dated, itemgetter(0)):
+        newest |= {number: (time, value) for _, number, value in at_once}
+        found[time] = total([value for at, value in newest.values() if at >= time - silence], is_ratio=is_ratio)
+    return found
 
 
-def _track(of: type, field: str, key: Key, values: Values, **given: Any) -> Iterator[Track]:
+def _track(shown: object, values: Values) -> Iterator[Track]:
     pairs = sorted((time, value) for time, value in values.items() if value is not None)
     if pairs:
         times, usable = zip(*pairs, strict=True)
-        yield Track(of, field, key, array("q", times), array("d", usable), **given)
+        yield Track(shown, array("q", times), array("d", usable))
 
 
 def parts_of(life: Life, level: Level) -> int:
@@ -247,18 +240,7 @@ def life_of(
     # If its end is unknown, it released everything at its last known time.
     until = now.finished if now.finished is not None else max(known, default=0.0)
     return Life(
-        job=replace(
-            job,
-            status=Status.UNKNOWN,
-            platform_status="",
-            reason="",
-            holds_resources=None,
-            priority=None,
-            finished=None,
-            duration=None,
-            restarts=None,
-            tags=tuple(pair for pair in job.tags if pair[0] in shown_tags),
-        ),
+        job=replace(job, tags=tuple(pair for pair in job.tags if pair[0] in shown_tags)),
         until=until if is_gone else None,
         ended=now.finished,
         ceased=until if is_gone else now.finished,

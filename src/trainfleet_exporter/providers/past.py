@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from trainfleet_exporter.model import Accelerator, Job, PhaseTime, Status
+from trainfleet_exporter.model import Job, PhaseTime, Status
 
 T = TypeVar("T")
 DAY = 86_400
@@ -93,17 +93,10 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
 class Track:
     """Dated readings of one series, oldest first, each time once."""
 
-    of: type
-    """JobUsage, PodUsage, DeviceUsage, PoolUsage or UsageSource."""
-    field: str
-    """As in model.Readings."""
-    keys: tuple[str, ...]
-    """As in model.Subject."""
+    shown: object
+    """The series as an object of the model: Readings of one subject, or UsageSource. Its own value does not count."""
     times: array[int]
     values: array[float]
-    accelerator: Accelerator = "gpu"
-    source: str = ""
-    """As in model.UsageSource, of which alone it is."""
 
 
 @dataclass(frozen=True, slots=True)

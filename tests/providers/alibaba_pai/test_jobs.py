@@ -149,7 +149,7 @@ async def test_pods_stop_at_max_jobs_those_that_hold_resources_first(fleet_of: F
     async with fleet_of(cloud, CONFIG.replace("{usage:", "{pods: {max_jobs: 2}, usage:")) as fleet:
         await fleet.exporter.poll_once()
         assert [query["path"][-3:] for query in cloud.called("GetJob")] == ["new", "old"]
-        assert any("data=pods jobs_left_out=1" in line for line in fleet.log)
+        assert any("collector=pods jobs_left_out=1" in line for line in fleet.log)
 
 
 async def test_unknown_state_is_not_looked_up_forever(fleet_of: FleetOf) -> None:

@@ -552,8 +552,6 @@ class Jobs:
             interval,
             self._read_pods,
             max_jobs=self._config.collectors.pods.max_jobs,
-            data="pods",
-            need=lambda job: (not job.holds_resources, -(job.created or 0.0)),
         )
 
     async def _read_pods(self, part: Part) -> None:

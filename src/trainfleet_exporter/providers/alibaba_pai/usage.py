@@ -562,8 +562,6 @@ def collector_of_job_metrics(
         interval,
         read,
         max_jobs=chosen.max_jobs,
-        need=lambda job: -(job.created or 0.0),
-        data="usage from GetJobMetrics",
         sources=sources,
         calls=lambda job_id: len(types),
     )

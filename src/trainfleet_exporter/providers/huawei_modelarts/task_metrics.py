@@ -252,8 +252,6 @@ def collector_of_task_metrics(
         interval,
         read,
         max_jobs=config.max_jobs,
-        need=lambda job: -(job.created or 0.0),
-        data="usage from task metrics",
         sources=sources,
         waits=config.asks_aom,
         calls=lambda job_id: len(tasks_of(job_id)),

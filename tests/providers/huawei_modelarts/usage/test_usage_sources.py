@@ -295,7 +295,7 @@ async def test_jobs_beyond_the_limit_are_skipped_and_logged_once(fleet_of: Fleet
         await asyncio.sleep(3 * INTERVAL)
         shown = [line.partition('job_id="')[2].partition('"')[0] for line in await fleet.lines("job_usage_info")]
         assert sorted(shown) == ["job-0", "job-1"]  # the newest
-        assert len([line for line in fleet.log if "data=usage from task metrics jobs_left_out=2" in line]) == 1
+        assert len([line for line in fleet.log if "collector=task_metrics jobs_left_out=2" in line]) == 1
 
 
 async def test_job_of_a_failing_part_is_released_with_the_part(fleet_of: FleetOf) -> None:
