@@ -91,16 +91,15 @@ class Api:
         aom: str,
     ) -> None:
         self._transport = open_transport(config, context)
-        dialects = {"modelarts": HuaweiDialect, "iam": HuaweiDialect} | ({"aom": AomDialect} if aom else {})
-        self.endpoints: Mapping[str, str] = {api: config.endpoint(api) for api in dialects}
+        apis = ("modelarts", "iam", "aom") if aom else ("modelarts", "iam")
+        self.endpoints: Mapping[str, str] = {api: config.endpoint(api) for api in apis}
         self._key_http = KeyHttp(self._transport, context, config.endpoint, self.endpoints)
         self.identity, self.project_id = open_identity(self._key_http)
         """The credential, and the id of the project: empty while it is not known."""
-        spoken = {
-            api: dialect(api, self.identity, context.clock, lambda: self.project_id)
-            for api, dialect in dialects.items()
+        self._clients = {
+            api: self._transport.client(url, HuaweiDialect(api, self.identity, context.clock, lambda: self.project_id))
+            for api, url in self.endpoints.items()
         }
-        self._clients = {api: self._transport.client(self.endpoints[api], dialect) for api, dialect in spoken.items()}
         self._region, self._finding, self._back_off = config.region, asyncio.Lock(), BackOff()
         self._served: set[str] = set()
         """Operations that were answered."""
@@ -116,16 +115,19 @@ class Api:
         deadline: float,
         version: int = 2,
         unserved: T | None = None,
+        aom: bool = False,
         **options: Any,
     ) -> T:
-        """Make a call to ModelArts, with a path in the project. `options` are those of Call.
+        """Make a call to ModelArts, with a path in the project, or to AOM's Prometheus API (`aom`), which takes
+        parameters in the URL, also with POST. `options` are those of Call.
 
         `unserved` is returned if the region does not serve the operation: it answers 404, and has never answered else.
         """
-        path = f"/v{version}/{await self._project(deadline)}/{path}"
+        project = await self._project(deadline)
+        path = f"/v1/{project}/{self._aom}aom/api/v1/{path}" if aom else f"/v{version}/{project}/{path}"
         call = Call(operation=operation, path=path, query=query or {}, **options)
         try:
-            answer = await self._clients["modelarts"].call(call, into, deadline=deadline)
+            answer = await self._clients["aom" if aom else "modelarts"].call(call, into, deadline=deadline)
         except (RequestRefused, NotFound) as error:
             if unserved is None or error.status != 404 or operation in self._served:
                 raise
@@ -144,14 +146,6 @@ class Api:
             return Page(whole(page.total), page.rows)
 
         return await read_whole_list(read_page, id_of=attrgetter("id"), operation=operation, by_offset=by_offset)
-
-    async def aom(
-        self, operation: str, path: str, into: type[T], query: Mapping[str, str], *, deadline: float, **options: Any
-    ) -> T:
-        """Make a call to AOM's Prometheus API. Parameters are in the URL, also with POST, whose body is empty."""
-        path = f"/v1/{await self._project(deadline)}/{self._aom}aom/api/v1/{path}"
-        call = Call(operation=operation, path=path, query=query, **options)
-        return await self._clients["aom"].call(call, into, deadline=deadline)
 
     async def _project(self, deadline: float) -> str:
         """The project's id as a part of a path: the configured one, the credential's, or IAM's by the region's name."""
@@ -267,11 +261,13 @@ class HuaweiDialect(SignedDialect):
 def judge(answer: HttpAnswer) -> CloudError | None:
     """None for a good answer; else what went wrong, by its HTTP status, or its code where that says more."""
     payload = answer.payload if isinstance(answer.payload, dict) else {}
-    code = printable(_first_text(payload, "error_code", "errorCode", "code"), 80)
-    message = _first_text(payload, "error_msg", "error_message", "errorMsg", "message")
+    code = printable(_first_text(payload, "errorType", "error_code", "errorCode", "code"), 80)
+    message = _first_text(payload, "error", "error_msg", "error_message", "errorMsg", "message")
     message = printable(_ACCESS_KEY.sub(r"\1 <secret>", message), 300)
-    if 200 <= answer.status < 300 and payload.get("is_success") is False:  # v1 says so even with 200
-        return RequestRefused(message or "the service says that it failed", status=answer.status, code=code)
+    has_failed = payload.get("is_success") is False or payload.get("status") == "error"
+    if has_failed and 200 <= answer.status < 300:  # v1 and AOM say so even with 200
+        refusal = ServerTrouble if code in _PASSING else RequestRefused
+        return refusal(message or "the service says that it failed", status=answer.status, code=code)
     kind = kind_of(answer.status)
     if kind is None:
         return None
@@ -292,23 +288,3 @@ def _first_text(payload: Mapping[str, Any], *names: str) -> str:
     """The first of these texts in an error body. IAM has them in `error`, or as the others have them."""
     found = (text(part, name) for part in (payload, mapping(payload, "error")) for name in names)
     return next(filter(None, found), "")
-
-
-class AomDialect(HuaweiDialect):
-    """Signed like every API of the cloud, with errors in the form of Prometheus (transport.Dialect)."""
-
-    def meaning(self, answer: HttpAnswer) -> CloudError | None:
-        """None for an answer that says `success`; else what went wrong, with Prometheus' own kind of error as code."""
-        error = super().meaning(answer)
-        payload = answer.payload if isinstance(answer.payload, dict) else {}
-        status, kind = text(payload, "status"), printable(text(payload, "errorType"), 80)
-        said = printable(text(payload, "error"), 300)
-        if error is not None:
-            error.code, error.message = kind or error.code, said or error.message
-            return error
-        if not payload or status == "success":
-            return None
-        if status != "error":
-            return BadAnswer("the answer does not say whether it is a success", status=answer.status)
-        refusal = ServerTrouble if kind in _PASSING else RequestRefused
-        return refusal(said or "the service says that it failed", status=answer.status, code=kind)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from sys import intern
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -177,14 +177,6 @@ class Quotas(Struct, gc=False):
     quotas: list[Quota] | None = None
 
 
-NO_METADATA: Final = JobMetadata()
-NO_STATUS: Final = JobStatus()
-NO_SPEC: Final = JobSpec()
-NO_RESOURCE: Final = Resource()
-NO_FLAVOR: Final = Flavor()
-NO_INFO: Final = FlavorInfo()
-NOT_ALLOCATED: Final = AllocatedResources()
-
 # Words.
 
 JOB_STATUS = {
@@ -209,10 +201,10 @@ RETRIES = "fault-tolerance/job-retry-num"
 
 def job(row: JobRow, workspace_id: str = "") -> Job | None:
     """A job, in this workspace unless its row names one; None without an id."""
-    metadata, state, spec = row.metadata or NO_METADATA, row.status or NO_STATUS, row.spec or NO_SPEC
+    metadata, state, spec = row.metadata or JobMetadata(), row.status or JobStatus(), row.spec or JobSpec()
     if not metadata.id:
         return None
-    resource, phase, runs = spec.resource or NO_RESOURCE, state.phase or "", state.running_records
+    resource, phase, runs = spec.resource or Resource(), state.phase or "", state.running_records
     status = JOB_STATUS.get(phase, Status.UNKNOWN)
     has_ended = status in FINISHED
     roles = [] if has_ended else list(_roles(row))
@@ -292,21 +284,21 @@ def _roles(row: JobRow) -> Iterator[Role]:
     An unreadable role has an unknown number of nodes, and if the name of a task is unreadable, so has every role.
     """
     if not row.tasks:
-        resource = (row.spec or NO_SPEC).resource or NO_RESOURCE
+        resource = (row.spec or JobSpec()).resource or Resource()
         yield _role(resource.main_container_allocated_resources, resource.flavor_detail, amount(resource.node_count))
         return
-    names = dict.fromkeys((row.status or NO_STATUS).tasks or ())
+    names = dict.fromkeys((row.status or JobStatus()).tasks or ())
     counts = Counter(role_of(name) for name in names if isinstance(name, str) and name and None not in names)
     yield from (Role() for role in row.tasks if role is None)
     for role in readable(row.tasks):
-        flavor = role.task_resource or NO_FLAVOR
+        flavor = role.task_resource or Flavor()
         yield _role(flavor.main_container_allocated_resources, flavor, counts.get(role.role or ""))
 
 
 def _role(container: AllocatedResources | None, flavor: Flavor | None, nodes: float | None) -> Role:
     """What one node has: the main container's allocation, or else what its flavor says."""
-    container, flavor = container or NOT_ALLOCATED, flavor or NO_FLAVOR
-    info, kind = flavor.flavor_info or NO_INFO, flavor.flavor_type or ""
+    container, flavor = container or AllocatedResources(), flavor or Flavor()
+    info, kind = flavor.flavor_info or FlavorInfo(), flavor.flavor_type or ""
     found = Role(nodes, amount(container.cpu_core_num), amount(container.mem_size))
     if found.cpu is None and info.cpu is not None:
         found.cpu = amount(info.cpu.core_num)
@@ -346,7 +338,7 @@ class JobTasks(Struct, frozen=True, gc=False):
 
 def tasks(row: JobRow) -> JobTasks:
     """The tasks of a job. Their names are the same few in most jobs, and so are the objects."""
-    annotations, state = (row.metadata or NO_METADATA).annotations or {}, row.status or NO_STATUS
+    annotations, state = (row.metadata or JobMetadata()).annotations or {}, row.status or JobStatus()
     names = dict.fromkeys(intern(name) for name in state.tasks or () if isinstance(name, str) and name)
     return JobTasks(tuple(names), len(state.running_records or ()), whole(number(annotations.get(RETRIES))))
 
@@ -450,7 +442,7 @@ class Jobs:
             found = job(row, read.part.key) if key != "id" or job_id in values else None
             if found is not None:
                 self._tasks[job_id] = tasks(row)
-                history = records(row.status or NO_STATUS, found.status, found.created)
+                history = records(row.status or JobStatus(), found.status, found.created)
                 was = read.tracker.last_known(job_id)
                 if found.status in FINISHED and was and was.status in WAITING and was.restarts == found.restarts:
                     # It ended in the queue: it waited after its last run, and the end of that is not its own.

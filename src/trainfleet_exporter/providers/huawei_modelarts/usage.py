@@ -154,7 +154,7 @@ async def metric_names(api: Api, *, deadline: float) -> Collection[str | None] |
     None: names are not served here, and queries may be."""
     options: Mapping[str, Any] = {"no_data": lambda answer: answer.data in ([], None)}
     try:
-        answer = await api.aom(NAMES, "label/__name__/values", MetricNames, {}, deadline=deadline, **options)
+        answer = await api.get(NAMES, "label/__name__/values", MetricNames, aom=True, deadline=deadline, **options)
     except (RequestRefused, NotFound):
         return None
     if isinstance(answer.data, UnsetType):
@@ -196,7 +196,7 @@ async def query_rows(api: Api, promql: str, within: Range | None, *, deadline: f
         parameters |= {"start": str(start), "end": str(within.end - 1), "step": str(MINUTE)}  # both are included
     options: dict[str, Any] = {"method": "POST", "limits": limits}
     options["no_data"] = lambda answer: answer.data is not None and answer.data.result in ([], None)
-    data = (await api.aom(operation, path, QueryAnswer, parameters, deadline=deadline, **options)).data
+    data = (await api.get(operation, path, QueryAnswer, parameters, aom=True, deadline=deadline, **options)).data
     if data is None or data.result_type != kind or isinstance(data.result, UnsetType):
         raise BadAnswer(f"the answer is not a {kind}", operation=operation)
     return (decode_value(row, Series) for row in data.result or ())
