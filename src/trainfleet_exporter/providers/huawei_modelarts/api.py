@@ -66,14 +66,10 @@ def public_endpoint(api: str, region: str) -> str:
     return f"https://{api}.{region}.{_DOMAINS.get(region, 'myhuaweicloud.com')}"
 
 
-class Project(Struct, gc=False):
-    id: str | None = None
-
-
 class ProjectsAnswer(Struct, gc=False):
     """KeystoneListProjects."""
 
-    projects: list[Project | None] | None = None
+    projects: list[dict[str, object] | None] | None = None
 
 
 class Api:
@@ -164,7 +160,7 @@ class Api:
         answer = await self._clients["iam"].call(call, ProjectsAnswer, deadline=deadline)
         if answer.projects is None:
             raise BadAnswer("the answer has no list of projects", operation=call.operation)
-        found = list(dict.fromkeys(project.id or "" for project in answer.projects if project is not None))
+        found = list(dict.fromkeys(text(project, "id") for project in answer.projects if project is not None))
         if len(found) != 1 or not found[0]:
             message = f"{len(found)} projects are named {self._region}; set project_id to one of them"
             raise AccessDenied(message, operation=call.operation)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from trainfleet_exporter.families.usage import LEVELS, MEASURES, PROFILING, Family, Level, Measure, exposed
 from trainfleet_exporter.fleet.quantities import UNITS as UNITS_OF
@@ -27,19 +27,13 @@ CARD_LABELS = ("npu_id", "gpu_index")
 """Only the label of the job is proven. Series without one of the others are of the whole pod, or the whole job."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What feeds the families of one meaning."""
 
     measure: Measure
     unit: str
     sources: Mapping[Accelerator | None, str]
     """The metrics of AOM by the kind of cards that have series (None: whole pods)."""
-
-    @property
-    def key(self) -> str:
-        """What follows the level in the names of families."""
-        return self.measure.suffix
 
     @property
     def families(self) -> list[Family]:
@@ -131,20 +125,16 @@ def plans(
     """
     found, is_tried = list[Plan](), existing is None or None in existing
     for reading in READINGS:
-        units, shown, free = (
-            UNITS_OF[reading.measure.quantity],
-            exposed(reading.families, deny, profiles),
-            list[Family](),
-        )
+        suffix, units, free = reading.measure.suffix, UNITS_OF[reading.measure.quantity], list[Family]()
         for family in reading.families:
-            free += [family] if family in shown else []
+            free += exposed([family], deny, profiles)
             if (choice := chosen.get(family.suffix)) is not None:
                 targets, queries = dict.fromkeys(free, units[choice.unit]), [Query("", promql=choice.promql)]
-                found += [Plan(family.suffix, family.level, targets, reading.key, queries)] if free else []
+                found += [Plan(family.suffix, family.level, targets, suffix, queries)] if free else []
                 free = []
         queries = [Query(name, kind) for kind, name in reading.sources.items() if is_tried or name in (existing or ())]
         if free and queries:
             level: Level = "pod" if None in reading.sources else "device"
             targets = dict.fromkeys(free, units[reading.unit])
-            found.append(Plan(reading.key, level, targets, reading.key, queries))
+            found.append(Plan(suffix, level, targets, suffix, queries))
     return found
