@@ -20,7 +20,7 @@ from msgspec import Struct, field
 
 from trainfleet_exporter.config import ProviderConfig
 from trainfleet_exporter.errors import NotFound
-from trainfleet_exporter.fleet.lists import Listing
+from trainfleet_exporter.fleet.lists import Listing, with_unread
 from trainfleet_exporter.fleet.usage import count
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import FINISHED, Accelerators, Job, JobCount, Pod, Status
@@ -227,9 +227,12 @@ class JobsV1(PerObjectCollector):
             async with poll.part(_LIST + workspace_id) as part:
                 listing = await self._list(workspace_id, part.deadline)
                 part.dropped("malformed", listing.malformed)
-                rows, since = listing.rows.values(), self._fleet.clock.now() - self._window
-                self._listed[workspace_id] = [row for row in rows if is_live(row)]
-                await part.publish(counts(workspace_id, rows, since=since))
+                rows, since = listing.rows, self._fleet.clock.now() - self._window
+                known = {row.id: row for row in self._listed[workspace_id]} | rows
+                live = [key for key, row in rows.items() if is_live(row)]
+                kept = with_unread(live, known, malformed=listing.malformed, named=rows)
+                self._listed[workspace_id] = [known[key] for key in kept]
+                await part.publish(counts(workspace_id, rows.values(), since=since))
         lists = reversed(self._listed.items())  # of a job in several, the first one counts
         self._live = {row.shown_id: (workspace_id, row) for workspace_id, rows in lists for row in rows}
 
