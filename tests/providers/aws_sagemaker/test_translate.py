@@ -71,7 +71,6 @@ _TRAINED = ("Starting", "Downloading", "Training")
         (["Pending"], None, False),
         (["Starting"], None, False),
         (["Starting", "Pending", "Starting"], None, False),
-        (["Starting"], START, True),  # AWS bills from this time on
         (["Starting", "Downloading"], None, True),
         ([*_TRAINED, "Updating"], START, True),
         ([*_TRAINED, "Uploading"], START, True),

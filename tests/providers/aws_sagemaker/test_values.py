@@ -181,16 +181,6 @@ async def test_words_of_a_job_in_progress(fleet_of: FleetOf, word: str, status: 
         assert _phases(await fleet.lines("job_phase_seconds")) == Counter({phase: 65.0}) + Counter({"preparing": 4.0})
 
 
-async def test_a_job_holds_its_instances_when_its_last_stage_is_unreadable(fleet_of: FleetOf) -> None:
-    cloud = Cloud()
-    cloud.is_of_models = False
-    stages = [stage("Starting", -9, -5), {"Status": "Restarting"}]
-    cloud.jobs = [job("a", "Restarting", SecondaryStatusTransitions=stages, TrainingStartTime=START - 5)]
-    async with fleet_of(cloud) as fleet:
-        await fleet.runner("jobs").tick()
-        assert await fleet.value('job_holds_resources{job_id="a"}') == 1
-
-
 async def test_a_job_that_never_waited_is_observed_with_0(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     async with fleet_of(cloud) as fleet:
@@ -268,25 +258,17 @@ def _plan(**fields: object) -> Row:
     return {"TrainingPlanArn": plan_arn("p"), "TrainingPlanName": "p", "Status": "Active", **fields}
 
 
-async def test_a_plan_with_several_instance_types_has_capacity(fleet_of: FleetOf) -> None:
+async def test_nodes_are_of_the_group_that_is_shown(fleet_of: FleetOf) -> None:
     cloud = Cloud()
-    parts = [("ml.p5.48xlarge", 3, "Active"), ("ml.trn2.48xlarge", 2, "Active"), ("ml.p5e.48xlarge", 4, "Scheduled")]
-    summaries = [
-        {
-            "ReservedCapacityArn": f"arn:aws:sagemaker:us-east-1:123456789012:reserved-capacity/{kind}",
-            "InstanceType": kind,
-            "TotalInstanceCount": count,
-            "Status": status,
-        }
-        for kind, count, status in parts
-    ]
-    cloud.plans = [_plan(TotalInstanceCount=9, InUseInstanceCount=1, ReservedCapacitySummaries=summaries)]
+    group = _group("g", InstanceType="ml.p5.48xlarge", TrainingPlanArn=plan_arn("p"))
+    cloud.clusters = {"c": ([group, _group("g", InstanceType="ml.p5.48xlarge", ThreadsPerCore=1)], [_node("i-1")])}
+    cloud.plans = [_plan(EndTime=START + 86400)]
     async with fleet_of(cloud) as fleet:
-        await fleet.runner("pools").tick()
-        capacity = [line.partition(",accelerator=")[2] for line in await fleet.lines("pool_capacity_accelerators")]
-        assert capacity == ['"gpu",accelerator_model="H100"} 24', '"npu",accelerator_model="Trainium2"} 32']
-        assert await fleet.value('pool_capacity_cpu_cores{pool_id="p"}') == 5 * 192
-        assert await fleet.lines("pool_allocated_accelerators") == []  # of which type the one is, nothing says
+        assert await fleet.exporter.poll_once()
+        assert await fleet.value('pool_capacity_cpu_cores{pool_id="c/g"}') == 4 * 192
+        assert await fleet.value('node_capacity_cpu_cores{pool_id="c/g",node_name="i-1"}') == 192
+        assert len(await fleet.lines("node_expiry_timestamp_seconds")) == 1
+        assert fleet.own("dropped_readings_total", collector="pools", reason="duplicate") == 1
 
 
 async def test_nodes_keep_their_end_while_plans_fail(fleet_of: FleetOf) -> None:
