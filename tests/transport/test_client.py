@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.transport.rig import HOST, EchoDialect, Rig, Script, json_answer, now
+from tests.transport.rig import HOST, JSON_OK, EchoDialect, Rig, Script, json_answer, now, raw_server
 from trainfleet_exporter.errors import (
     AccessDenied,
     CloudError,
@@ -121,6 +121,22 @@ async def test_no_attempt_is_made_without_the_lease() -> None:
     assert isinstance(await rig.failure(), ServerTrouble)  # and no retry
     assert isinstance(await rig.failure(), LeaseLost)
     assert rig.outcomes == ["server"]
+
+
+async def test_no_request_is_sent_when_the_lease_ends_while_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
+    holds, loop = True, asyncio.get_running_loop()
+    connect = loop.sock_connect
+
+    async def stopped_meanwhile(*to: Any) -> None:
+        nonlocal holds
+        await connect(*to)
+        holds = False
+
+    monkeypatch.setattr(loop, "sock_connect", stopped_meanwhile)
+    account = Account("test", CallLimits(), may_call=lambda: holds)
+    async with raw_server(JSON_OK) as server, Rig(base_url=f"http://{server.address}", account=account) as rig:
+        assert isinstance(await rig.failure(), LeaseLost)
+    assert (server.connections, server.heads, rig.outcomes) == (1, [], [])
 
 
 # Throttling

@@ -18,7 +18,6 @@ from aiohttp.http import HttpProcessingError
 # and RuntimeErrors (a session that closes).
 CAUGHT = (aiohttp.ClientError, HttpProcessingError, OSError, EOFError, ValueError, RuntimeError)
 
-
 _ERRNO_WORDS = {
     errno.ECONNREFUSED: "connection refused",
     errno.ECONNRESET: "connection reset",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import aiohttp
 import httpx
@@ -26,11 +26,12 @@ _OUR_HEADERS_ONLY = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 class AiohttpTransport(httpx.AsyncBaseTransport):
     """One connection pool, without cookies, redirects, decompression, netrc or silent retries.
 
-    Raises StartError for an unusable `ca_file`. Requests raise httpx errors only. Use it in one event loop.
+    Raises StartError for an unusable `ca_file`. Requests raise httpx errors, and what `check` raises when a connection
+    is there and nothing has been sent. Use it in one event loop.
     """
 
-    def __init__(self, http: HttpSettings) -> None:
-        self._http = http
+    def __init__(self, http: HttpSettings, check: Callable[[], None] = lambda: None) -> None:
+        self._http, self._check = http, check
         try:
             self._tls = _tls_context(http)
         except OSError as error:  # SSLError is one
@@ -94,6 +95,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
                 auto_decompress=False,
                 skip_auto_headers=_OUR_HEADERS_ONLY,
                 trust_env=False,  # proxies.py reads the proxy variables; aiohttp would also send ~/.netrc
+                request_class=_checked_by(self._check),
                 middlewares=(_send_once,),
             )
         return self._session
@@ -115,6 +117,15 @@ async def _send_once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandler
         return await send(request)
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
         raise sending_error(error, proxied=request.proxy is not None) from None
+
+
+def _checked_by(check: Callable[[], None]) -> type[aiohttp.ClientRequest]:
+    class Checked(aiohttp.ClientRequest):
+        async def send(self, conn: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
+            check()  # nothing is awaited between this and the first byte
+            return await super().send(conn)
+
+    return Checked
 
 
 class _Body(httpx.AsyncByteStream):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -17,9 +17,6 @@ from trainfleet_exporter.process.redaction import HoldsSecrets
 
 class _NotJson(Enum):
     NOT_JSON = "NOT_JSON"
-
-    def __repr__(self) -> str:
-        return self.value
 
 
 NOT_JSON: Final = _NotJson.NOT_JSON
@@ -90,10 +87,6 @@ class Call(HoldsSecrets):
     limits: BodyLimits = USUAL
     kind: str = ""
     """Names calls of the operation that may fail without its others: a poll gives up one kind alone."""
-
-    def at(self, path: str) -> Call:
-        """Return the same call at another path."""
-        return replace(self, path=path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ class Transport:
     ) -> None:
         self.http = http
         self.observe = observe
-        self.send = AiohttpTransport(http) if send is None else send
+        self.send = AiohttpTransport(http, account.check) if send is None else send
         self.sent_secrets = SentSecrets(proxy_passwords(http))
         self.random = randomness.SystemRandom() if random is None else random
         self.account = account
@@ -84,12 +84,10 @@ class ApiClient:
     """One API of one cloud at one host. Made by Transport.client."""
 
     def __init__(self, transport: Transport, scheme: str, host: str, dialect: Dialect) -> None:
-        self._transport = transport
+        self._transport, self._host, self._dialect = transport, host, dialect
         self._exchange = Exchange(f"{scheme}://{host}", host, transport.send, transport.http)
-        self._host = host
         self._account = transport.account
         self._limiter = transport.account.limiter(host, dialect.api)
-        self._dialect = dialect
 
     @overload
     async def call(self, call: Call, *, deadline: float) -> Any: ...
@@ -126,8 +124,7 @@ class ApiClient:
         operation = (self._host, self._dialect.api, call.operation, call.kind)
 
         def check() -> None:
-            if not self._account.may_call():  # the process may have been stopped at any time before
-                raise LeaseLost("not tried: another exporter may hold the lease by now")
+            self._account.check()
             caller.check(operation, self._host)
 
         failure: CloudError | None = None
@@ -196,9 +193,10 @@ class ApiClient:
         else:
             return payload
         finally:
-            caller.calls[self._dialect.api] += 1
-            seconds = loop.time() - started
-            self._transport.observe(Attempt(self._dialect.api, call.operation, outcome, seconds, caller.collector))
+            if outcome != LeaseLost.outcome:  # then nothing was sent
+                caller.calls[self._dialect.api] += 1
+                seconds = loop.time() - started
+                self._transport.observe(Attempt(self._dialect.api, call.operation, outcome, seconds, caller.collector))
 
     def _accept(self, answer: HttpAnswer, call: Call, into: type[T], signed: SignedRequest) -> tuple[T, str]:
         """Return the payload of a response that the dialect accepts, and the outcome to count.

@@ -37,10 +37,7 @@ class Exchange:
     """Sends signed requests to one origin (`scheme://host[:port]`) through an httpx transport."""
 
     def __init__(self, origin: str, host: str, send: httpx.AsyncBaseTransport, http: HttpSettings) -> None:
-        self._origin = origin
-        self._host = host
-        self._transport = send
-        self._http = http
+        self._origin, self._host, self._transport, self._http = origin, host, send, http
 
     async def send(self, call: Call, signed: SignedRequest, deadline: float, *, accept: Callable[[HttpAnswer], T]) -> T:
         """Return what `accept` makes of the complete response of any status.

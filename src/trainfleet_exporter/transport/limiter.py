@@ -9,7 +9,7 @@ import asyncio
 import math
 from collections.abc import Callable
 
-from trainfleet_exporter.errors import RequestTimedOut, Throttled
+from trainfleet_exporter.errors import LeaseLost, RequestTimedOut, Throttled
 from trainfleet_exporter.transport.calls import CallLimits
 
 _SMALLEST_SHARE = 0.05
@@ -147,12 +147,14 @@ class Account:
     def __init__(self, name: str, limits: CallLimits, may_call: Callable[[], bool] = lambda: True) -> None:
         self.name = name
         self.limits = limits
-        self.may_call = may_call
+        self._may_call = may_call
         self._limiters: dict[tuple[str, str], Limiter] = {}
 
     def limiter(self, host: str, api: str) -> Limiter:
         """Return the limiter of one API at one host."""
-        key = (host, api)
-        if key not in self._limiters:
-            self._limiters[key] = Limiter(host, self.limits)
-        return self._limiters[key]
+        return self._limiters.setdefault((host, api), Limiter(host, self.limits))
+
+    def check(self) -> None:
+        """Raise LeaseLost if no call may begin now: the process may have been stopped at any time before."""
+        if not self._may_call():
+            raise LeaseLost("not tried: another exporter may hold the lease by now")
