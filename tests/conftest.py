@@ -17,12 +17,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.clock import START, run_stepped
-from trainfleet_exporter.process import files
 
 # Examples are found, not timed: a busy machine must not fail a property.
 settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ours")
-files.READ_SECONDS = files.LOOP_SECONDS = 60.0  # nor a file that its thread reads late
 os.environ["GOGC"] = "400"  # promtool and Prometheus collect garbage less often: a quarter of their time
 
 _real_connect = socket.socket.connect

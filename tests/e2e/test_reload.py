@@ -33,8 +33,8 @@ class Configs:
         """The first provider is in all of them, and unchanged from an even one to the next."""
         return (
             "global:\n"
-            "  poll_interval: 10s\n"
-            "  poll_timeout: 8s\n"
+            "  poll_interval: 5m\n"
+            "  poll_timeout: 4m\n"  # the simulated cloud may be slow on a busy machine
             f"  metrics: {{job_labels: [{self.label(number)}], deny: [{self.denied(number)}]}}\n"
             "providers:\n" + "".join(map(self._provider, self.providers(number)))
         )
@@ -58,6 +58,7 @@ class Configs:
             f"  - name: {name}\n    platform: alibaba_pai\n    region: cn-hangzhou\n"
             "    credentials: {access_key_id: LTAISIMULATOR, access_key_secret: simulated-secret}\n"
             f"    endpoints: {{{endpoints}}}\n"
+            "    http: {connect_timeout: 4m, request_timeout: 4m}\n"
             "    limits: {requests_per_second: 200, concurrency: 8, monthly_calls: {cloudmonitor: 400000}}\n"
             "    workspaces: ['12345']\n"
             "    collectors:\n"
@@ -159,8 +160,10 @@ def test_a_thousand_scrapes_during_fifty_reloads(tmp_path: Path) -> None:
             current = 0
             for number in range(1, RELOADS + 1):
                 is_good = number in good
-                text = configs.good(number)
-                path.write_text(text if is_good else text.replace("10s", "10 parsecs"), encoding="utf-8")
+                text = configs.good(number).replace(
+                    "_interval: 5m", "_interval: 5m" if is_good else "_interval: 10 parsecs"
+                )
+                path.write_text(text, encoding="utf-8")
                 _reload(exporter, number, by_signal=number % 2 == 1, good=is_good)
                 current = number if is_good else current
                 page = exporter.metrics().text
@@ -185,8 +188,7 @@ def test_a_thousand_scrapes_during_fifty_reloads(tmp_path: Path) -> None:
     assert full > SCRAPES // 10  # it was data that was compared, and not only names
     assert "trainfleet_job_priority" not in before
     assert log.count("level=error") == RELOADS // 5
-    # On a busy machine, the simulated cloud can be too slow for a poll.
-    assert [line for line in log.splitlines() if "level=warn" in line and "deadline" not in line] == []
+    assert "level=warn" not in log
     assert "Traceback" not in log
 
 

@@ -109,33 +109,20 @@ async def test_an_answer_between_failures_ends_their_row(between: int) -> None:
     assert len(rig.attempts) == 26 + 15
 
 
-async def test_no_attempt_is_made_without_the_lease() -> None:
-    holds = True
-
-    async def lose(_: httpx.Request) -> httpx.Response:
-        nonlocal holds
-        holds = False
-        return json_answer(503)
-
-    rig = Rig(lose, account=Account("test", CallLimits(), may_call=lambda: holds))
-    assert isinstance(await rig.failure(), ServerTrouble)  # and no retry
-    assert isinstance(await rig.failure(), LeaseLost)
-    assert rig.outcomes == ["server"]
-
-
-async def test_no_request_is_sent_when_the_lease_ends_while_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_request_is_sent_without_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     holds, loop = True, asyncio.get_running_loop()
     connect = loop.sock_connect
 
     async def stopped_meanwhile(*to: Any) -> None:
         nonlocal holds
         await connect(*to)
-        holds = False
+        holds = False  # the process was stopped in between
 
     monkeypatch.setattr(loop, "sock_connect", stopped_meanwhile)
     account = Account("test", CallLimits(), may_call=lambda: holds)
     async with raw_server(JSON_OK) as server, Rig(base_url=f"http://{server.address}", account=account) as rig:
         assert isinstance(await rig.failure(), LeaseLost)
+        assert isinstance(await rig.failure(), LeaseLost)  # without a connection
     assert (server.connections, server.heads, rig.outcomes) == (1, [], [])
 
 

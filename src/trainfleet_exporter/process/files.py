@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
 import os
 import stat
@@ -12,8 +11,8 @@ from typing import Any, TypeAlias, TypeVar
 
 from trainfleet_exporter.process.threads import DaemonThreadExecutor
 
-READ_SECONDS, LOOP_SECONDS = 2.0, 0.25
-"""Longest time for reading a file, and the same for callers on an event loop: they wait only once while it hangs."""
+READ_SECONDS = 2.0
+"""Longest time for reading a file. Callers block an event loop, but wait only once while the file hangs."""
 PIPE_SECONDS = 10.0
 """Longest time for reading a file that may be a pipe, whose writer begins late."""
 
@@ -35,8 +34,7 @@ def read_regular_file(path: Path, most: int, *, unless: Stamp | None = None) -> 
     A thread reads at most `most` bytes. Raises OSError, whose `strerror` says why the file is unusable, and ValueError
     for what is not a path.
     """
-    seconds = READ_SECONDS if asyncio._get_running_loop() is None else LOOP_SECONDS
-    return in_time(path, lambda: _read(path, most, unless), seconds)
+    return in_time(path, lambda: _read(path, most, unless), READ_SECONDS)
 
 
 def in_time(path: Path, read: Callable[[], T], seconds: float) -> T:

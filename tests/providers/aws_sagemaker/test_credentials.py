@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ import botocore.configloader
 import pytest
 from botocore.session import Session
 
+from tests.e2e.processes import eventually
 from tests.providers.aws_sagemaker.aws_services import DENIED, ROLE, AwsServices, aws_services
 from tests.support.configs import loaded
 from trainfleet_exporter.config import Global
@@ -478,15 +478,20 @@ def test_endless_program_is_killed_with_its_children(
 ) -> None:
     arrange(Env("[default]\n" + PROCESS), home, services, monkeypatch)
     (home / "process.py").write_text(ENDLESS)
+    communicate, begun = subprocess.Popen.communicate, home / "pids"
+
+    def once_begun(process: subprocess.Popen[bytes], **options: Any) -> tuple[bytes, bytes]:
+        eventually(lambda: begun.exists() and begun.read_text(), what="the program to begin")
+        return communicate(process, **options)
+
+    monkeypatch.setattr("subprocess.Popen.communicate", once_begun)
     found = ours(home, "{profile: default}, http: {connect_timeout: 1s, request_timeout: 2s}")
     assert found.refusal == (
         f"{PROFILE} (credential_process) cannot be used: the program of credential_process "
         "did not end within 2 s (http.request_timeout) and was killed"
     )
-    pids, end = (home / "pids").read_text().split(), time.monotonic() + 10
-    while any(map(is_running, pids)):  # the kernel ends them a moment later
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    pids = begun.read_text().split()
+    eventually(lambda: not any(map(is_running, pids)), what="the kernel to end them")
 
 
 def is_running(pid: str) -> bool:
