@@ -21,7 +21,6 @@ from trainfleet_exporter.polling import Topic
         (False, None, False, 3.0, 3.0),
         (True, False, True, 3.0, 3.0),
         (True, False, True, 30.0, 5.0),  # it may hang, and what it did not lack is to be polled all the same
-        (True, None, True, 30.0, 0.0),
         (True, True, True, 30.0, 0.0),
     ],
 )

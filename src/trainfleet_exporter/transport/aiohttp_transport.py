@@ -120,12 +120,12 @@ async def _send_once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandler
 
 
 def _checked_by(check: Callable[[], None]) -> type[aiohttp.ClientRequest]:
-    class Checked(aiohttp.ClientRequest):
+    class CheckedRequest(aiohttp.ClientRequest):
         async def send(self, conn: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
             check()  # nothing is awaited between this and the first byte
             return await super().send(conn)
 
-    return Checked
+    return CheckedRequest
 
 
 class _Body(httpx.AsyncByteStream):

@@ -490,8 +490,7 @@ def test_endless_program_is_killed_with_its_children(
         f"{PROFILE} (credential_process) cannot be used: the program of credential_process "
         "did not end within 2 s (http.request_timeout) and was killed"
     )
-    pids = begun.read_text().split()
-    eventually(lambda: not any(map(is_running, pids)), what="the kernel to end them")
+    eventually(lambda: not any(map(is_running, begun.read_text().split())), what="the kernel to end them")
 
 
 def is_running(pid: str) -> bool:
