@@ -151,7 +151,7 @@ _OF_PAI: tuple[Reader, ...] = (
     _reading(pai_pools.QuotaRow, pai_pools.pool),
     _reading(pai_pools.QuotaRow, pai_pools.quota),
     _reading(pai_pools.NodeRow, lambda row: pai_pools.node(row, "quota")),
-    _reading(pai_pools.WorkloadRow, lambda row: pai_pools.queue([row, row], "quota")),
+    _reading(pai_pools.WorkloadRow, lambda row: pai_pools.queue([row, row])),
     _reading(pai.EcsSpec, pai.ecs_size),
     _reading(pai.JobRow, pai.needs_sizes),
     _reading(pai.JobRow, lambda row: pai.job(row, sizes={"ecs.gn7": _MACHINE}, models={"q": "A10"})),

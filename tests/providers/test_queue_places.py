@@ -144,7 +144,6 @@ async def test_places_are_back_with_the_jobs(fleet_of: FleetOf) -> None:
         assert await fleet.value(PLACE) == 3
 
 
-@pytest.mark.parametrize("world", [WORLDS["huawei_modelarts"]], indirect=True)
 @pytest.mark.parametrize("after", [0, 1])
 async def test_a_failing_queue_keeps_only_places_of_waiting_jobs(fleet_of: FleetOf, after: int) -> None:
     async with fleet_of() as (held, fleet):

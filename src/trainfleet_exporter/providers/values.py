@@ -18,7 +18,7 @@ from typing import TypeVar
 from msgspec import ValidationError, convert
 
 from trainfleet_exporter.model import PoolStatus
-from trainfleet_exporter.transport.json_fields import unusable
+from trainfleet_exporter.transport.json_fields import as_number, unusable
 
 T = TypeVar("T")
 POOL_STATUS = {
@@ -86,12 +86,10 @@ def whole(value: float | None) -> int | None:
     return None
 
 
-def quantity(value: str | float | None) -> float | None:
+def quantity(value: object) -> float | None:
     """An amount of base units, given as a number or as a quantity of Kubernetes (`558080Mi`, `8`, `500m`, `64e9`)."""
-    if not isinstance(value, str):
-        return amount(value)
-    found = _parse_quantity(value)
-    if found is None:
+    found = _parse_quantity(value) if isinstance(value, str) else as_number(value)
+    if found is None and value is not None:
         unusable(value, "malformed")
     return amount(found)
 

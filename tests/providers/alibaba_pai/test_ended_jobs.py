@@ -109,6 +109,31 @@ async def test_a_failing_query_for_ends_fails_alone(of_two: OfTwo, answer: httpx
         assert fleet.own("collector_parts_failed", collector="jobs") == 0
 
 
+async def test_an_end_without_its_last_history_is_shown(of_two: OfTwo) -> None:
+    async with of_two() as (cloud, fleet):
+        cloud.answer = lambda operation, query: DENIED if operation == "GetJob" else None
+        end(cloud, 0)
+        await poll_jobs(fleet)
+        assert [await shown(fleet, job_id) for job_id in "ab"] == ["succeeded", "running"]
+        assert await fleet.value(SUCCEEDED) == 1
+        assert fleet.own("collector_errors_total", collector="jobs", reason="auth") == 1
+
+
+async def test_a_malformed_row_of_a_look_up_is_no_lost_job(of_two: OfTwo) -> None:
+    async with of_two() as (cloud, fleet):
+        cloud.jobs = [job(f"j{number}") for number in range(12)]
+        await poll_jobs(fleet)
+        rows = [job(f"j{number}", "Succeeded") for number in range(12)]
+        malformed = httpx.Response(200, json={"TotalCount": 12, "Jobs": [{"JobId": 7.5}, *rows[1:]]})
+        cloud.answer = lambda operation, query: malformed if "JobIds" in query else None
+        cloud.jobs = []
+        await poll_jobs(fleet)
+        assert await fleet.value(SUCCEEDED) == 11
+        cloud.jobs, cloud.answer = rows, lambda operation, query: None
+        await poll_jobs(fleet)
+        assert await fleet.value(SUCCEEDED) == 12
+
+
 @pytest.mark.parametrize("answer", [REFUSED, BROKEN, DENIED])
 async def test_a_failing_look_up_is_made_again_and_loses_itself(of_two: OfTwo, answer: httpx.Response) -> None:
     async with of_two() as (cloud, fleet):

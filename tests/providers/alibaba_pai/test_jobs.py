@@ -55,6 +55,16 @@ async def test_unlisted_jobs_are_looked_up_and_dropped_if_unknown(fleet_of: Flee
         assert await fleet.value('jobs_finished_total{workspace_id="1",status="succeeded"}') == 119
 
 
+async def test_gpus_that_cannot_be_read_are_unknown(fleet_of: FleetOf) -> None:
+    cloud = Cloud()
+    roles = [{"PodCount": 1, "ResourceConfig": {"CPU": "8", "GPU": gpus}} for gpus in ("4", {"count": 8})]
+    cloud.jobs = [job("a", JobSpecs=roles[:1]), job("b", JobSpecs=roles)]
+    async with fleet_of(cloud) as fleet:
+        assert await fleet.exporter.poll_once()
+        (shown,) = await fleet.lines("job_requested_accelerators")  # not 4 of `b`
+        assert 'job_id="a"' in shown
+
+
 async def test_job_that_changes_during_a_sweep_has_its_latest_state(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", "Queuing")]

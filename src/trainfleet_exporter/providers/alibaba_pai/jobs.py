@@ -52,8 +52,15 @@ class ResourceConfig(Row):
 
     cpu: str | float | None = field(name="CPU", default=None)
     memory: str | float | None = None
-    gpu: str | float | None = field(name="GPU", default=None)
+    gpu: Any = field(name="GPU", default=None)  # what cannot be read is not absent
     gpu_type: str | None = field(name="GPUType", default=None)
+
+    @property
+    def gpus(self) -> float | None:
+        """Requested GPUs: 0 if other amounts are given without GPUs, None without any, or if they cannot be read."""
+        if self.gpu in (None, ""):
+            return 0.0 if self.cpu or self.memory else None
+        return quantity(self.gpu)
 
 
 class JobSpec(Row):
@@ -70,13 +77,6 @@ class JobSettings(Row):
     tags: dict[str, object] | None = None
 
 
-class EarlierPod(Row):
-    """An earlier incarnation of a pod."""
-
-    type: str | None = None
-    sub_status: str | None = None
-
-
 class PodRow(Row):
     pod_id: str | None = None
     type: str | None = None
@@ -88,7 +88,8 @@ class PodRow(Row):
     gmt_create_time: str | None = None
     gmt_start_time: str | None = None
     gmt_finish_time: str | None = None
-    history_pods: list[EarlierPod] | None = None
+    history_pods: list[PodRow] | None = None
+    """Its earlier incarnations."""
 
 
 class JobRow(Row):
@@ -217,7 +218,7 @@ def role_size(spec: JobSpec | None, sizes: Mapping[str, Size]) -> Size:
     config, each = spec.resource_config, sizes.get(spec.ecs_spec or "", Size())
     model = (config and config.gpu_type) or each.gpu_model
     if config is not None and any((config.cpu, config.memory, config.gpu)):
-        each = Size(quantity(config.cpu), quantity(config.memory), quantity(config.gpu or 0.0))
+        each = Size(quantity(config.cpu), quantity(config.memory), config.gpus)
     count = whole(spec.pod_count)
     if count is None:
         return Size(gpu_model=model)
@@ -435,8 +436,8 @@ class Jobs:
     async def _read_ends(self, read: WorkspaceRead) -> bool:
         is_complete = await self._read_ended(read)
         try:  # of the latest jobs in any status, those whose status no list is read by
-            since = iso_time(read.now - max(OVERLAP, 2 * read.part.interval))
-            rows = await self._list(read, {"StartTime": since}, read.until)
+            since = {"StartTime": iso_time(read.now - max(OVERLAP, 2 * read.part.interval))}
+            rows = (await list_jobs(self._api, read.part.key, since, deadline=read.until)).rows
             others = [row for row in rows.values() if row.status and row.status not in (*LIVE, *TERMINAL)]
             read.found |= await self._translate(read, others)
         except CloudError as error:
@@ -476,8 +477,12 @@ class Jobs:
             read.found |= await self._translate(read, [row])
 
     async def _look_up_list(self, read: WorkspaceRead, job_ids: Sequence[str]) -> None:
-        rows = await self._list(read, {"JobIds": ",".join(job_ids), "StartTime": EVER}, read.until)
-        read.found |= await self._translate(read, (rows[job_id] for job_id in job_ids if job_id in rows))
+        asked = {"JobIds": ",".join(job_ids), "StartTime": EVER}
+        listing = await list_jobs(self._api, read.part.key, asked, deadline=read.until)
+        rows = [listing.rows[job_id] for job_id in job_ids if job_id in listing.rows]
+        if listing.malformed:  # a malformed row may be that of a missing job
+            read.lost += [job_id for job_id in job_ids if job_id not in listing.rows]
+        read.found |= await self._translate(read, rows)
 
     async def _translate(self, read: WorkspaceRead, rows: Iterable[JobRow]) -> Found:
         """The jobs of some rows, with their histories."""
@@ -502,8 +507,6 @@ class Jobs:
         for job_id in job_ids if self._config.collectors.pods.enabled else ():
             try:
                 self._note_detail(await get_job(self._api, job_id, deadline=read.until))
-            except NotFound:
-                continue
             except CloudError as error:
                 read.part.lacks(read.ends, error)
                 return

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import compress
 from typing import Final
 
 from msgspec import Struct, field
@@ -72,7 +73,6 @@ class WorkloadRow(Row):
     workload_id: str | None = None
     workload_type: str | None = None
     status: str | None = None
-    quota_id: str | None = None
     position: float | None = None
     code: str | None = None
     user_id: str | None = None
@@ -98,9 +98,7 @@ class UsersPage(Total):
 
     @property
     def rows(self) -> list[UserRow | None] | None:
-        """The list of either name."""
-        one, other = self.quota_user_usages, self.quota_user_usage
-        return other if one is None else one or other or one
+        return self.quota_user_usages or self.quota_user_usage
 
 
 class NodeRow(Row):
@@ -157,7 +155,7 @@ def quota(row: QuotaRow) -> Quota:
     types = None if row.quota_config is None else row.quota_config.workload_types
     return Quota(
         name=row.quota_name or "",
-        model="" if quantity(capacity.gpu) is None else row.gpu_type or "",
+        model="" if capacity.gpu in (None, "") else row.gpu_type or "",
         workload_types=tuple(dict.fromkeys(name.lower() for name in types or () if name)) or (JOBS,),
         created=utc_time(row.gmt_created_time) or 0.0,
     )
@@ -168,7 +166,7 @@ def pool(row: QuotaRow) -> list[object]:
     details, pool_id, model = row.quota_details or NO_DETAILS, row.quota_id or "", row.gpu_type or ""
     nodes, capacity = details.node_statistics or NO_NODES, details.actual_min_quota or NO_AMOUNT
     allocated = details.allocated_quota
-    if allocated is None or {allocated.cpu, allocated.memory, allocated.gpu} <= {None, ""}:
+    if allocated is None or allocated.gpus is allocated.cpu is allocated.memory is None:
         allocated = details.used_quota or NO_AMOUNT  # UsedQuota is being retired in favour of AllocatedQuota
     return [
         Pool(
@@ -194,14 +192,14 @@ def pool(row: QuotaRow) -> list[object]:
 
 class Queue(Struct):
     """The waiting workloads of a quota and its descendants, by type; the accelerators that they ask for, if all say so;
-    and the jobs that wait in this very quota."""
+    and the places of jobs."""
 
     by_type: Counter[str]
     accelerators: float | None
     places: list[QueuePlace]
 
 
-def queue(rows: Iterable[WorkloadRow], quota_id: str, *, unreadable: int = 0) -> Queue:
+def queue(rows: Iterable[WorkloadRow], *, unreadable: int = 0) -> Queue:
     """What waits for how much is not known where a row cannot be read, or is in a state that is not known."""
     found = Queue(Counter(), None if unreadable else 0.0, [])
     for row in rows:
@@ -210,22 +208,12 @@ def queue(rows: Iterable[WorkloadRow], quota_id: str, *, unreadable: int = 0) ->
             continue
         workload_type = (row.workload_type or "").lower()
         found.by_type[workload_type] += 1
-        asked = asked_gpus(row)
+        asked = (row.resource or NO_AMOUNT).gpus
         found.accelerators = None if found.accelerators is None or asked is None else found.accelerators + asked
         position, reason = whole(row.position), code(row.code)
-        is_own = workload_type == JOBS and row.quota_id == quota_id
-        if is_own and row.workload_id and (position is not None or reason):
+        if workload_type == JOBS and row.workload_id and (position is not None or reason):
             found.places.append(QueuePlace(row.workload_id, position, reason))
     return found
-
-
-def asked_gpus(row: WorkloadRow) -> float | None:
-    """The requested GPUs: 0 if other amounts are given without GPUs, None if there are no amounts, or unreadable
-    ones."""
-    resource = row.resource or NO_AMOUNT
-    if resource.gpu in (None, ""):
-        return 0.0 if any((resource.cpu, resource.memory)) else None
-    return quantity(resource.gpu)
 
 
 def users(pool_id: str, rows: Iterable[UserRow], others: Mapping[str, Iterable[WorkloadRow]] | None) -> list[PoolUser]:
@@ -236,7 +224,7 @@ def users(pool_id: str, rows: Iterable[UserRow], others: Mapping[str, Iterable[W
     """
     names: dict[str, str] = {}
     held: defaultdict[tuple[str, str], float] = defaultdict(float)
-    asked = [(kind, row, asked_gpus(row)) for kind, of in (others or {}).items() for row in of]
+    asked = [(kind, row, (row.resource or NO_AMOUNT).gpus) for kind, of in (others or {}).items() for row in of]
     is_split = others is not None and all(count is not None for _, _, count in asked)
     of_others: defaultdict[str, float] = defaultdict(float)
     for kind, row, count in asked if is_split else ():
@@ -309,7 +297,7 @@ class Pools:
 
         async def read(part: Part, quota: Quota) -> None:
             listing = await self._workloads(part, {"Status": ENQUEUED})
-            found = queue(listing.rows.values(), part.key, unreadable=listing.malformed)
+            found = queue(listing.rows.values(), unreadable=listing.malformed)
             shown: list[object] = [
                 PoolWorkloads(part.key, kind, Status.QUEUED, ENQUEUED, found.by_type[kind])
                 for kind in dict.fromkeys((*quota.workload_types, *sorted(found.by_type)))
@@ -320,10 +308,14 @@ class Pools:
                 shown.append(PoolWorkloads(part.key, kind, Status.RUNNING, RUNNING, count))
             if found.accelerators is not None:
                 shown.append(PoolQueue(part.key, (Accelerators("gpu", "", found.accelerators),)))
-            places = [place for place in found.places if place.job_id in self._fleet.live]
-            unknown = [place for place in found.places if not self._fleet.is_known(place.job_id)]
-            part.dropped("unlisted", len(unknown) if self._fleet.listed.is_known else 0)
-            await part.publish([*shown, *places])
+
+            def with_places(_: float) -> tuple[Sequence[object], None]:
+                """Jobs that hold resources, or wait in another quota by now, have no place, also if this part fails."""
+                jobs = [self._fleet.live.get(place.job_id) for place in found.places]
+                waits = [job is not None and job.pool_id == part.key and not job.holds_resources for job in jobs]
+                return [*shown, *compress(found.places, waits)], None
+
+            await part.publish(with_places(0.0)[0], rebuild=with_places)
 
         await self._read_each(poll, "pool_workloads", read)
 
@@ -360,12 +352,8 @@ class Pools:
     async def _read_each(self, poll: Poll, name: str, read: Callable[[Part, Quota], Awaitable[None]]) -> None:
         quotas = await self.quotas.get()
         poll.keep_only(quotas.keys())
-
-        async def read_one(part: Part) -> None:
-            if (quota := self.quotas.value.get(part.key)) is not None:  # else gone since this poll began
-                await read(part, quota)
-
-        await self._turns[name].read_each(poll, quotas, read_one, at_once=self._fleet.at_once)
+        turns, at_once = self._turns[name], self._fleet.at_once
+        await turns.read_each(poll, quotas, lambda part: read(part, quotas[part.key]), at_once=at_once)
 
     async def _workloads(self, part: Part, query: Mapping[str, str]) -> Listing[WorkloadRow]:
         listing = await self._api.list_all(WORKLOADS, _path(part, "workloads"), query, deadline=part.deadline)
