@@ -247,7 +247,7 @@ trainfleet_pod_status{{status=~"succeeded|failed|stopped"}} == 1
             "TrainfleetJobRestartStorm",
             """\
 max by (provider, job_id) (
-  max_over_time(trainfleet_job_restarts_total[<restarts_window>])
+  last_over_time(trainfleet_job_restarts_total[<restarts_window>])
   - min_over_time(trainfleet_job_restarts_total[<restarts_window>])
 ) >= <restarts>""",
             "warning",
