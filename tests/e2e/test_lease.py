@@ -99,9 +99,8 @@ def test_a_killed_and_a_stopped_holder_are_replaced(tmp_path: Path) -> None:
             text = simulator.config_yaml(url).replace("poll_interval: 10s", "poll_interval: 2s")
             config.write_text(text.replace("poll_timeout: 8s", "poll_timeout: 1s"), encoding="utf-8")
             flags = [f"--config.file={config}", "--lease=kubernetes"]
-            log = tmp_path / f"{number}.log"
-            exporter = stack.enter_context(running_exporter(flags, log, command=command, environ=pod))
-            sites.append(_Site(exporter, url))
+            starting = running_exporter(flags, tmp_path / f"{number}.log", command=command, environ=pod)
+            sites.append(_Site(stack.enter_context(starting), url))
         eventually(lambda: any(site.leads for site in sites), what="a leader")
         (first,) = [site for site in sites if site.leads]
         others = [site for site in sites if site is not first]

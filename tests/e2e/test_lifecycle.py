@@ -112,8 +112,7 @@ def large_cloud() -> Iterator[str]:
 def _slow_client(exporter: ExporterProcess) -> Iterator[None]:
     """A client that requests far more than fits into any buffer, and reads a byte at a time."""
     stopped = threading.Event()
-    # As many as may be asked for ahead. On a busy machine, the first poll of a large cloud can be cut off.
-    eventually(lambda: 4 * len(exporter.metrics().content) > 8 << 20, what="a large page")
+    eventually(lambda: 4 * len(exporter.metrics().content) > 8 << 20, what="as much as may be asked for ahead")
 
     def read(sock: socket.socket) -> None:
         while not stopped.wait(0.05) and sock.recv(1):
