@@ -122,6 +122,9 @@ async def test_a_metric_fails_alone_and_keeps_its_last_good_values(fleet_of: Fle
         assert fleet.own("collector_parts_failed", collector="usage") == 1
         assert await fleet.value('job_memory_utilization_ratio{job_id="j0"}') == 0.75
         assert await fleet.value('job_cpu_utilization_ratio{job_id="j0"}') == pytest.approx(50 / 192 / 100)
+        cloud.answer = lambda operation, asked: failed("Oops") if operation == "GetMetricData" else None
+        await _poll(fleet)
+        assert await fleet.value('job_usage_info{job_id="j0",source="cloudwatch"}') == 1
 
 
 @pytest.mark.parametrize("status", ["InternalError", "Forbidden", "PartialData", "missing"])

@@ -158,6 +158,19 @@ async def test_a_spot_job_that_waits_again_holds_nothing(fleet_of: FleetOf) -> N
         assert await fleet.value('job_restarts_total{job_id="a"}') is None
 
 
+async def test_a_restart_after_an_interruption_is_no_fault_of_its_own(fleet_of: FleetOf) -> None:
+    cloud = Cloud()
+    words = ("Training", "Interrupted", "Restarting", "Training", "Restarting", "Training")
+    stages = [stage(word, 10 * place, 10 * place + 10) for place, word in enumerate(words, start=1)]
+    cloud.jobs = [job("a", SecondaryStatusTransitions=stages)]
+    async with fleet_of(cloud) as fleet:
+        await asyncio.sleep(90)
+        await fleet.runner("jobs").tick()
+        causes = [line.rpartition("cause=")[2] for line in await fleet.lines("job_faults_total")]
+        assert causes == ['"Interrupted"} 1', '"Restarting"} 1']
+        assert await fleet.value('job_recovery_seconds_total{job_id="a"}') == 30
+
+
 @pytest.mark.parametrize(
     ("word", "status", "phase", "holds"),
     [
@@ -288,17 +301,6 @@ async def test_nodes_keep_their_end_while_plans_fail(fleet_of: FleetOf) -> None:
         cloud.answer, cloud.plans = lambda operation, asked: None, []
         await asyncio.gather(fleet.runner("pools").tick(), fleet.runner("nodes").tick())
         assert await fleet.lines("node_expiry_timestamp_seconds") == []
-
-
-async def test_a_plan_without_its_arn_is_no_parent_of_other_groups(fleet_of: FleetOf) -> None:
-    cloud = Cloud()
-    cloud.is_of_models = False
-    cloud.clusters = {"c": ([_group("g", InstanceType="ml.p5.48xlarge")], [])}
-    cloud.plans = [_plan() | {"TrainingPlanArn": None}]
-    async with fleet_of(cloud) as fleet:
-        await fleet.runner("pools").tick()
-        parents = [line.split('parent_pool_id="')[1] for line in await fleet.lines("pool_info")]
-        assert parents == ['"} 1', '"} 1']
 
 
 @pytest.mark.parametrize(

@@ -285,9 +285,8 @@ def job_life(row: TrainingJob, shown_tags: Collection[str]) -> Life | None:
     for word, status, _, start, end, held in stages_of(row):
         if status in FINISHED:
             break
-        until = now.finished if end is None else end
-        if until is None or until > start:
-            spells.append(Spell(start, until, status, word, None if status is Status.UNKNOWN else held))
+        if end is None or end > start:
+            spells.append(Spell(start, end, status, word, None if status is Status.UNKNOWN else held))
     if now.finished is not None:
         holds = now.holds_resources if row.warm_pool_status is None else None  # no field says until when a pool held
         spells.append(Spell(now.finished, None, now.status, now.platform_status, holds))
