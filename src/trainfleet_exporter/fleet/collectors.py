@@ -99,7 +99,7 @@ class EachJob(PerObjectCollector):
     def watch(self, callback: Callable[[], None]) -> None:
         self._fleet.watchers.append(callback)
         if self._sources is not None:
-            self._sources.watch(callback)
+            self._sources.watchers.append(callback)
 
     def calls(self, object_id: str) -> int:
         return self._calls(object_id)

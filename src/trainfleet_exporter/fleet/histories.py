@@ -146,20 +146,6 @@ def while_held(intervals: Iterable[Interval]) -> list[Interval]:
     return [found if found.holds else replace(found, phase="queued") for found in intervals]
 
 
-def held(intervals: Sequence[Interval], finished: float | None) -> tuple[float, float]:
-    """Return the seconds for which a job that ended at `finished` held its accelerators, and those of them lost.
-
-    A job loses the time of all phases but running. Between the last phase and its end, it stops or its accelerators
-    stay reserved; unless it waited last.
-    """
-    known = while_held(intervals)
-    seconds = {found.phase: found.seconds for found in elapsed(known).until(finished) if found.phase != "queued"}
-    total, trained = sum(seconds.values()), seconds.get("running", 0.0)
-    last, phase = max([(found.end or math.inf, found.phase) for found in known], default=(math.inf, ""))
-    rest = finished - last if finished is not None and phase != "queued" else 0.0
-    return total + max(0.0, rest), total - trained
-
-
 BOUNDS = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 259200.0, 604800.0)
 """Upper bounds of the buckets of waits, in seconds."""
 _HOUR = 3600.0
@@ -232,6 +218,19 @@ class _Known:
         answers = [records for records in (self.row, self.detail) if records is not None]
         return [*(self.intervals or ()), *(found for records in answers for found in records.recovery_intervals)]
 
+    def held_until(self, finished: float | None) -> tuple[float, float]:
+        """Return the seconds for which a job that ended at `finished` held its accelerators, and those of them lost.
+
+        A job loses the time of all phases but running. Between the last phase and its end, it stops or its accelerators
+        stay reserved; unless it waited last.
+        """
+        seconds = {each.phase: each.seconds for each in self.held.until(finished) if each.phase != "queued"}
+        ends = [(each.end or math.inf, each.phase) for each in while_held(self.spent)]
+        last, phase = max(ends, default=(math.inf, ""))
+        rest = finished - last if finished is not None and phase != "queued" else 0.0
+        total = math.fsum(seconds.values())
+        return total + max(0.0, rest), total - seconds.get("running", 0.0)
+
 
 class JobHistories:
     """The histories of a provider's jobs. Faults from before the exporter's start do not count."""
@@ -300,7 +299,7 @@ class JobHistories:
         phases = held_for = lost = None
         if known.intervals is not None:
             phases = known.elapsed.until(known.seen_until)
-            held_for, lost = held(known.spent, job.finished or known.seen_until)
+            held_for, lost = known.held_until(job.finished or known.seen_until)
         elif job.started is not None and job.finished is not None:
             held_for = max(0.0, job.finished - job.started)
         has_faults = known.faults is not None

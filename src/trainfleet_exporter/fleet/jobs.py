@@ -106,11 +106,12 @@ class JobTracker:
                 seen_live = job.finished is None or (before is not None and before.status is not Status.UNKNOWN)
                 since = now if seen_live else min(job.finished or now, now)
                 self.ended[job_id] = job, self.ended.get(job_id, (job, since))[1]
-        kept = [job_id for job_id in pending if job_id in self.live and job_id not in self._kept and not self.expired]
-        unknown = [job_id for job_id in (*lost, *pending) if job_id not in kept and job_id not in found]
+        shown = {} if self.expired else self.live
+        kept = {key: shown[key] for key in pending if key in shown and key not in self._kept}
+        unknown = [key for key in (*lost, *pending) if key not in kept and key not in found]
         missed = {key: self.lost.get(key) or (self.live[key], now) for key in unknown if self.last_known(key)}
         self.lost = {key: each for key, each in missed.items() if key in self.live or now - each[1] < self._retention}
-        self.live = live | {job_id: self.live[job_id] for job_id in kept}
+        self.live = live | kept
         self.ended = {key: each for key, each in self.ended.items() if now - each[1] < self._retention}
         self._kept, self.expired = kept, False
         self.first_read = now if self.first_read is None else self.first_read

@@ -62,8 +62,6 @@ class PastSource:
     """Seconds between two readings, and for how many seconds they are kept; the finest first."""
     owners: int = 1
     """The most jobs (or pools) of one request."""
-    parts: float = math.inf
-    """The most pods (or devices) of one request."""
     readings: float = math.inf
     """About the most readings that are requested together. They are in memory at the same time."""
     answered: float = math.inf
@@ -79,7 +77,7 @@ class PastSource:
         A large one is requested separately, and some of its time at once.
         """
         within: dict[str, Range] = {}
-        readings = together = 0
+        readings = 0
         for owner, parts, runs in owners:
             own = parts * len(range(runs.start, runs.end, step))
             if own > self.readings:
@@ -88,12 +86,11 @@ class PastSource:
                     piece = Range(start, min(start + length, runs.end))
                     yield Asked({owner: piece}, parts * len(range(piece.start, piece.end, step)), step)
                 continue
-            is_full = len(within) == self.owners or readings + own > self.readings or together + parts > self.parts
-            if within and is_full:
+            if within and (len(within) == self.owners or readings + own > self.readings):
                 yield Asked(within, readings, step)
-                within, readings, together = {}, 0, 0
+                within, readings = {}, 0
             within[owner] = runs
-            readings, together = readings + own, together + parts
+            readings += own
         if within:
             yield Asked(within, readings, step)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 
 from trainfleet_exporter.families.usage import RATIOS, Quantity
 
@@ -18,30 +17,23 @@ _ROUNDING = 1.02
 _WHOLE = 1.5 * 2**52
 """Adding and subtracting this rounds a float of less than 2^51 to a whole number."""
 
-BYTES: Mapping[str, float] = MappingProxyType(
-    {
-        "Bytes": 1.0,
-        **{f"{prefix}B": 1000.0**power for power, prefix in enumerate("KMGT", start=1)},
-        **{f"{prefix}iB": 1024.0**power for power, prefix in enumerate("KMGT", start=1)},
-    }
-)
-_RATIO = MappingProxyType({"%": 0.01, "ratio": 1.0})
-
-UNITS: Mapping[Quantity, Mapping[str, float]] = MappingProxyType(
-    {
-        "ratio": _RATIO,
-        "bounded_ratio": _RATIO,
-        "bytes": BYTES,
-        "bytes_per_second": MappingProxyType({f"{unit}/s": factor for unit, factor in BYTES.items()}),
-        "cores": MappingProxyType({"Core": 1.0, "mCore": 0.001}),
-        "watts": MappingProxyType({"W": 1.0, "mW": 0.001, "kW": 1000.0}),
-        "flops_per_second": MappingProxyType(
-            {f"{prefix}FLOPS": 1000.0**power for power, prefix in enumerate(("", "K", "M", "G", "T", "P"))}
-        ),
-        "flag": MappingProxyType({"flag": 1.0}),
-        "celsius": MappingProxyType({"C": 1.0}),
-    }
-)
+BYTES: Mapping[str, float] = {
+    "Bytes": 1.0,
+    **{f"{prefix}B": 1000.0**power for power, prefix in enumerate("KMGT", start=1)},
+    **{f"{prefix}iB": 1024.0**power for power, prefix in enumerate("KMGT", start=1)},
+}
+_RATIO = {"%": 0.01, "ratio": 1.0}
+UNITS: Mapping[Quantity, Mapping[str, float]] = {
+    "ratio": _RATIO,
+    "bounded_ratio": _RATIO,
+    "bytes": BYTES,
+    "bytes_per_second": {f"{unit}/s": factor for unit, factor in BYTES.items()},
+    "cores": {"Core": 1.0, "mCore": 0.001},
+    "watts": {"W": 1.0, "mW": 0.001, "kW": 1000.0},
+    "flops_per_second": {f"{prefix}FLOPS": 1000.0**power for power, prefix in enumerate(("", *"KMGTP"))},
+    "flag": {"flag": 1.0},
+    "celsius": {"C": 1.0},
+}
 """By quantity, the words that the config takes for units, and how many base units each is."""
 
 

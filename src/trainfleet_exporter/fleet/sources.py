@@ -52,12 +52,9 @@ class JobSources:
         """How many polls in bulk did not find a job."""
         self._answered: dict[str, bool | None] = {}
         """Whether the other source answered for a job with any usage; None: no longer held, and no answer since."""
-        self._watchers: list[Callable[[], None]] = []
+        self.watchers: list[Callable[[], None]] = []
+        """Called whenever the bulk source takes jobs over."""
         fleet.watchers.append(self._forget)
-
-    def watch(self, callback: Callable[[], None]) -> None:
-        """Call back whenever the bulk source takes jobs over."""
-        self._watchers.append(callback)
 
     def may_be_in_bulk(self, job: Job) -> bool:
         """Return whether the bulk source is to show the job if it has it."""
@@ -82,7 +79,7 @@ class JobSources:
         answers = dict.fromkeys(before) | self._answered
         self._answered = {job_id: used for job_id, used in answers.items() if job_id not in self.held}
         if not self.held <= before:
-            for callback in self._watchers:
+            for callback in self.watchers:
                 callback()
 
     def end_poll(self, running: Mapping[str, Job], found: Collection[str], *, is_refused: bool) -> None:
@@ -113,4 +110,3 @@ class JobSources:
 
     def _forget(self) -> None:
         self._known = {key: answer for key, answer in self._known.items() if key[0] in self._fleet.live}
-        self._answered = {job_id: used for job_id, used in self._answered.items() if job_id in self._fleet.live}

@@ -85,7 +85,6 @@ CLOUDWATCH = PastSource(
     api="cloudwatch",
     kept=((_PERIOD, 15 * DAY), (300, 63 * DAY)),
     owners=_AT_ONCE,
-    parts=_AT_ONCE,
     readings=100_000,
     answered=100_800,
 )
