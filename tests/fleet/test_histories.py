@@ -1,4 +1,4 @@
-"""The engine of histories, where no simulated cloud shows the corner: what counts once, what lasts, what a job held."""
+"""Jobs and their histories, where no simulated cloud shows the corner: what counts once, lasts, or is held."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from trainfleet_exporter.fleet.histories import BOUNDS, Interval, JobFault, JobHistories, Records, Recovery
+from trainfleet_exporter.fleet.jobs import JobTracker
 from trainfleet_exporter.model import (
     Accelerators,
     FaultCount,
@@ -44,6 +45,15 @@ def _poll(histories: JobHistories, job: Job, records: Records | None, now: float
     """Poll a job; what is shown of it, by class."""
     histories.count(job, records, since=BEGAN)
     return {type(each): each for each in histories.objects(job, BEGAN + now)}
+
+
+def test_job_whose_end_is_never_read_is_shown_for_one_poll() -> None:
+    tracker, shown = JobTracker("w", ServerClock(started=BEGAN), retention=3600.0), list[bool]()
+    tracker.update({"j": _job()}, BEGAN)
+    for now in (60, 120):
+        tracker.update({}, BEGAN + now, pending=tracker.missing(()))
+        shown.append("j" in tracker.live)
+    assert (shown, tracker.missing(())) == ([True, False], ["j"])  # it is looked up all the same
 
 
 def test_phase_that_lasts_grows_with_its_status_only() -> None:
