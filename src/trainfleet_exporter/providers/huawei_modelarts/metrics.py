@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from trainfleet_exporter.families.usage import LEVELS, MEASURES, PROFILING, Family, Level, Measure, exposed
@@ -67,13 +66,9 @@ READINGS = tuple(
     Reading({**MEASURES, **PROFILING}[suffix], unit, {kind: f"ma_container_{name}" for kind, name in names.items()})
     for suffix, (unit, names) in _TABLE.items()
 )
-FAMILIES: Mapping[str, Family] = MappingProxyType(
-    {family.suffix: family for reading in READINGS for family in reading.families}
-)
+FAMILIES: Mapping[str, Family] = {family.suffix: family for reading in READINGS for family in reading.families}
 """By suffix."""
-UNITS: Mapping[str, Mapping[str, float]] = MappingProxyType(
-    {suffix: UNITS_OF[family.quantity] for suffix, family in FAMILIES.items()}
-)
+UNITS: Mapping[str, Mapping[str, float]] = {key: UNITS_OF[family.quantity] for key, family in FAMILIES.items()}
 """By family (after `trainfleet_`), the words that the config takes for its unit."""
 
 
