@@ -41,9 +41,10 @@ async def read_whole_list(
     """Return every row, or raise BadAnswer. `read_page` gets the number of a page, from 0 on; with `by_offset`, the
     number of its first row.
 
-    Rows move between pages during the read, so ids may repeat and others may be missed. Each response has the total
-    again. The list is complete if it has at least as many rows as the smallest of these totals. If a row leaves,
-    another one may be missed, and no total shows that. A caller that must not lose a known row looks it up by its id.
+    Rows move between pages during the read, so ids may repeat (the last row counts) and others may be missed. Each
+    response has the total again. The list is complete if it has at least as many rows as the smallest of these totals.
+    If a row leaves, another one may be missed, and no total shows that. A caller that must not lose a known row looks
+    it up by its id.
     """
     malformed = read = 0
     rows, smallest = dict[str, T](), math.inf
