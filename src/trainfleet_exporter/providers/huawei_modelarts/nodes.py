@@ -8,7 +8,6 @@ https://support.huaweicloud.com/intl/en-us/api-modelarts/ListPoolNodes.html
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -21,7 +20,7 @@ from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Accelerators, MaintenanceState, Node, NodeMaintenance, PoolStatus
 from trainfleet_exporter.polling import FairQueue, Part, Poll
 from trainfleet_exporter.providers.huawei_modelarts.api import Api, segment
-from trainfleet_exporter.providers.huawei_modelarts.jobs import JOBS_PAGE, LIVE, Jobs, search_jobs, tasks
+from trainfleet_exporter.providers.huawei_modelarts.jobs import LIVE, Jobs, search_jobs, tasks
 from trainfleet_exporter.providers.huawei_modelarts.pools import Amounts, Items, Lists, Object, Pools, devices
 from trainfleet_exporter.providers.values import POOL_STATUS, checked_code, quantity, readable, utc_time
 from trainfleet_exporter.transport import PAGE
@@ -128,8 +127,6 @@ NODES_PAGE, EVENTS_PAGE = 500, 100
 """Rows of a page."""
 NODES_AT_ONCE = 10
 """The number of nodes in one search."""
-_MOST_SEARCHES = 100
-"""For the nodes of tasks, in one poll. More are made in turn: jobs stay on their nodes unless they start again."""
 
 
 class Nodes:
@@ -153,18 +150,12 @@ class Nodes:
         self._names = {pool_id: names for pool_id, names in self._names.items() if pool_id in pool_ids}
         if self._has_jobs:
             await self._fleet.wait_briefly(poll.deadline)  # otherwise tasks are found an interval after their jobs
-        jobs = Counter(
-            (job.pool_id, job.workspace_id) for job in self._fleet.live.values() if job.pool_id in self._names
-        )
-        self._jobs.places = {pair: found for pair, found in self._jobs.places.items() if pair in jobs}
-        pairs, calls = {"tasks on {} of workspace {}".format(*pair): pair for pair in sorted(jobs)}, 0.0
-        self._placed = {}
-        for key in self._turns.order(pairs):
-            calls += len(self._names[pairs[key][0]]) / NODES_AT_ONCE + jobs[pairs[key]] / JOBS_PAGE
-            if calls <= _MOST_SEARCHES or not self._placed:
-                self._placed[key] = pairs[key]
+        jobs = [job for job in self._fleet.live.values() if job.pool_id in self._names]
+        pairs = sorted({(job.pool_id, job.workspace_id) for job in jobs})
+        self._jobs.places = {pair: found for pair, found in self._jobs.places.items() if pair in pairs}
+        self._placed = {"tasks on {} of workspace {}".format(*pair): pair for pair in pairs}
         poll.keep_only([*pool_ids, *self._placed])
-        self._turns.was_read(await poll.read_each(self._placed, self._read_tasks, at_once=self._fleet.at_once))
+        await self._turns.read_each(poll, self._placed, self._read_tasks, at_once=self._fleet.at_once)
 
     def nodes_expired(self, key: str) -> None:
         """Tasks may run elsewhere by now. The addresses of a pool's nodes stay known while their list fails."""
