@@ -111,12 +111,13 @@ async def test_a_failing_query_for_ends_fails_alone(of_two: OfTwo, answer: httpx
 
 async def test_an_end_without_its_last_history_is_shown(of_two: OfTwo) -> None:
     async with of_two() as (cloud, fleet):
-        cloud.answer = lambda operation, query: DENIED if operation == "GetJob" else None
-        end(cloud, 0)
+        last = {"/api/v1/jobs/a": httpx.Response(404, json={"Code": "NotFound"}), "/api/v1/jobs/b": DENIED}
+        cloud.answer = lambda operation, query: last.get(query["path"])
+        for number in (0, 1):
+            end(cloud, number)
         await poll_jobs(fleet)
-        assert [await shown(fleet, job_id) for job_id in "ab"] == ["succeeded", "running"]
-        assert await fleet.value(SUCCEEDED) == 1
-        assert fleet.own("collector_errors_total", collector="jobs", reason="auth") == 1
+        assert [await shown(fleet, job_id) for job_id in "ab"] == ["succeeded", "succeeded"]
+        assert fleet.own("collector_errors_total", collector="jobs", reason="auth") == 1  # of b: a is gone
 
 
 async def test_a_malformed_row_of_a_look_up_is_no_lost_job(of_two: OfTwo) -> None:
@@ -129,6 +130,7 @@ async def test_a_malformed_row_of_a_look_up_is_no_lost_job(of_two: OfTwo) -> Non
         cloud.jobs = []
         await poll_jobs(fleet)
         assert await fleet.value(SUCCEEDED) == 11
+        assert fleet.own("dropped_readings_total", collector="jobs", reason="malformed") == 1
         cloud.jobs, cloud.answer = rows, lambda operation, query: None
         await poll_jobs(fleet)
         assert await fleet.value(SUCCEEDED) == 12

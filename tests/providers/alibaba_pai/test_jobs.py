@@ -58,11 +58,12 @@ async def test_unlisted_jobs_are_looked_up_and_dropped_if_unknown(fleet_of: Flee
 async def test_gpus_that_cannot_be_read_are_unknown(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     roles = [{"PodCount": 1, "ResourceConfig": {"CPU": "8", "GPU": gpus}} for gpus in ("4", {"count": 8})]
-    cloud.jobs = [job("a", JobSpecs=roles[:1]), job("b", JobSpecs=roles)]
+    cloud.jobs = [job("a", JobSpecs=roles[:1]), job("b", JobSpecs=roles, GmtCreateTime=at(-60), NodeCount={})]
     async with fleet_of(cloud) as fleet:
         assert await fleet.exporter.poll_once()
         (shown,) = await fleet.lines("job_requested_accelerators")  # not 4 of `b`
         assert 'job_id="a"' in shown
+        assert fleet.own("dropped_readings_total", collector="jobs", reason="malformed") == 2  # each once
 
 
 async def test_job_that_changes_during_a_sweep_has_its_latest_state(fleet_of: FleetOf) -> None:

@@ -150,12 +150,6 @@ async def test_unknown_workload_type_is_counted_in_its_queue(fleet_of: FleetOf) 
             assert await fleet.value(f'pool_workloads{{pool_id="q1",{text}}}') == value
 
 
-async def test_an_account_without_quotas_is_no_failure(fleet_of: FleetOf) -> None:
-    async with fleet_of(Cloud()) as fleet:
-        assert await fleet.exporter.poll_once()
-        assert await fleet.lines("pool_", "node_") == []
-
-
 async def test_nodes_are_polled_only_where_they_are_switched_on(fleet_of: FleetOf) -> None:
     cloud = _world()
     async with fleet_of(cloud, POOLS.replace(", nodes: {enabled: true}", "")) as fleet:

@@ -273,13 +273,14 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert {query["path"] for query in cloud.called("GetJob")} == {f"/api/v1/jobs/{job_id}" for job_id in odd}
 
 
-@trap("7.10 PodId may be a bare role, and then twice the same")
+@trap("7.10 PodId may be a bare role, and then twice the same: the newest counts")
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.jobs = [job("a")]
     pod = {"PodId": "Worker", "Type": "Worker", "Status": "Running"}
-    cloud.details["a"] = job("a", Pods=[pod, pod])
+    old = pod | {"Status": "Failed", "GmtCreateTime": at(-550)}
+    cloud.details["a"] = job("a", Pods=[old, pod | {"GmtCreateTime": at(-190)}])
     await fleet.exporter.poll_once()
-    assert len(await fleet.lines("pod_info")) == 1
+    assert await fleet.value('pod_status{job_id="a",pod_id="Worker",status="running"}') == 1
     assert fleet.own("dropped_readings_total", collector="pods", reason="duplicate") == 1
 
 
@@ -319,13 +320,15 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
 
 @trap("7.14 UsedQuota retires in favour of AllocatedQuota")
 async def _(cloud: Cloud, fleet: Fleet) -> None:
+    used, odd = {"UsedQuota": {"CPU": "3"}}, {"CPU": 0, "GPU": "many", "Memory": ""}
     cloud.quotas = [
-        {"QuotaId": "old", "QuotaDetails": {"UsedQuota": {"CPU": "3"}}},
-        {"QuotaId": "new", "QuotaDetails": {"UsedQuota": {"CPU": "3"}, "AllocatedQuota": {"CPU": 0, "GPU": ""}}},
+        {"QuotaId": "old", "QuotaDetails": {**used, "AllocatedQuota": {"CPU": "", "GPU": ""}}},
+        {"QuotaId": "new", "QuotaDetails": {**used, "AllocatedQuota": odd, "ActualMinQuota": odd}},
     ]
     await fleet.exporter.poll_once()
     assert await fleet.value('pool_allocated_cpu_cores{pool_id="old"}') == 3
     assert await fleet.value('pool_allocated_cpu_cores{pool_id="new"}') == 0
+    assert fleet.own("dropped_readings_total", collector="pools", reason="malformed") == 2  # one of each GPU
 
 
 @pytest.mark.parametrize("name", trap.names)

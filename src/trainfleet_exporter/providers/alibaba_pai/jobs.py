@@ -310,7 +310,7 @@ def _model(roles: Sequence[Size], of_pool: str) -> str:
 def pods(row: JobRow) -> list[object]:
     """The pods of a job, counted by role, and one by one.
 
-    HistoryPods are earlier incarnations: they are counted as replaced, never as pods.
+    HistoryPods are earlier incarnations: they count as replaced, never as pods. Of rows with one id, the newest counts.
     """
     requested, found = Counter[str](), dict[str, Pod]()
     for spec in row.job_specs or ():
@@ -320,11 +320,11 @@ def pods(row: JobRow) -> list[object]:
             break
         if (wanted := whole(spec.pod_count)) is not None:
             requested[spec.type or ""] += wanted
-    is_listed = not isinstance(row.pods, UnsetType)
-    if not is_listed:
+    given = None if isinstance(row.pods, UnsetType) else row.pods or []
+    if given is None:
         unusable({}, "no_data")
-    replaced = Counter(dict.fromkeys(requested if is_listed else (), 0))
-    for item in () if isinstance(row.pods, UnsetType) else row.pods or ():
+    replaced = Counter(dict.fromkeys(() if given is None else requested, 0))
+    for item in sorted(given or (), key=lambda item: (item and item.gmt_create_time) or "", reverse=True):
         if item is None or not item.pod_id:
             unusable({}, "malformed")
         elif item.pod_id in found:
@@ -428,7 +428,7 @@ class Jobs:
 
     async def _read_live(self, read: WorkspaceRead) -> None:
         for word in LIVE:
-            rows = await self._list(read, {"Status": word, "StartTime": EVER}, read.part.deadline)
+            rows = (await self._list(read, {"Status": word, "StartTime": EVER}, read.part.deadline)).rows
             for row in rows.values():
                 row.status = row.status or word  # rows may lack the status that they were listed by
             read.found |= await self._translate(read, rows.values())
@@ -436,9 +436,12 @@ class Jobs:
     async def _read_ends(self, read: WorkspaceRead) -> bool:
         is_complete = await self._read_ended(read)
         try:  # of the latest jobs in any status, those whose status no list is read by
-            since = {"StartTime": iso_time(read.now - max(OVERLAP, 2 * read.part.interval))}
-            rows = (await list_jobs(self._api, read.part.key, since, deadline=read.until)).rows
-            others = [row for row in rows.values() if row.status and row.status not in (*LIVE, *TERMINAL)]
+            since = iso_time(read.now - max(OVERLAP, 2 * read.part.interval))
+            with counting_unusable() as fields:
+                rows = (await self._list(read, {"StartTime": since}, read.until)).rows
+                others = [row for row in rows.values() if row.status and row.status not in (*LIVE, *TERMINAL)]
+                if not others:
+                    fields.clear()  # the other lists have counted them
             read.found |= await self._translate(read, others)
         except CloudError as error:
             read.part.lacks(read.ends, error)
@@ -456,7 +459,7 @@ class Jobs:
         since = iso_time(read.tracker.ends_since(read.now))
         times = {"TimeRangeField": "GmtFinishTime", "StartTime": since, "EndTime": iso_time(read.now)}
         try:
-            rows = await self._list(read, times, read.until, kind="finished")
+            rows = (await self._list(read, times, read.until, kind="finished")).rows
         except RequestRefused as error:  # the service may not know this query; ids can be looked up
             read.part.lacks(read.ends, error)
             return False
@@ -477,8 +480,7 @@ class Jobs:
             read.found |= await self._translate(read, [row])
 
     async def _look_up_list(self, read: WorkspaceRead, job_ids: Sequence[str]) -> None:
-        asked = {"JobIds": ",".join(job_ids), "StartTime": EVER}
-        listing = await list_jobs(self._api, read.part.key, asked, deadline=read.until)
+        listing = await self._list(read, {"JobIds": ",".join(job_ids), "StartTime": EVER}, read.until)
         rows = [listing.rows[job_id] for job_id in job_ids if job_id in listing.rows]
         if listing.malformed:  # a malformed row may be that of a missing job
             read.lost += [job_id for job_id in job_ids if job_id not in listing.rows]
@@ -497,16 +499,18 @@ class Jobs:
 
     async def _list(
         self, read: WorkspaceRead, query: Mapping[str, str], deadline: float, *, kind: str = ""
-    ) -> dict[str, JobRow]:
+    ) -> Listing[JobRow]:
         listing = await list_jobs(self._api, read.part.key, query, deadline=deadline, kind=kind)
         read.part.dropped("malformed", listing.malformed)
-        return listing.rows
+        return listing
 
     async def _read_last(self, read: WorkspaceRead, job_ids: Iterable[str]) -> None:
         """GetJob for the end of histories, if details of jobs are polled. One that fails is not tried again."""
         for job_id in job_ids if self._config.collectors.pods.enabled else ():
             try:
                 self._note_detail(await get_job(self._api, job_id, deadline=read.until))
+            except NotFound:
+                continue
             except CloudError as error:
                 read.part.lacks(read.ends, error)
                 return

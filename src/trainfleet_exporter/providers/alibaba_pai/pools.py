@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import compress
-from typing import Final
 
 from msgspec import Struct, field
 
@@ -123,9 +122,6 @@ QUOTAS = ListOf("paistudio", "ListQuotas", QuotaRow, "Quotas", "quota_id")
 WORKLOADS = ListOf("paistudio", "ListQuotaWorkloads", WorkloadRow, "Workloads", "workload_id")
 USERS = ListOf("paistudio", "ListQuotaActiveUserUsages", UserRow, UsersPage, "user_id")
 NODES = ListOf("paistudio", "ListNodes", NodeRow, "Nodes", "node_name")
-NO_DETAILS: Final = QuotaDetails()
-NO_AMOUNT: Final = ResourceConfig()
-NO_NODES: Final = NodeStatistics()
 
 # Words.
 
@@ -151,7 +147,7 @@ class Quota(Struct, frozen=True):
 
 
 def quota(row: QuotaRow) -> Quota:
-    capacity = (row.quota_details or NO_DETAILS).actual_min_quota or NO_AMOUNT
+    capacity = (row.quota_details or QuotaDetails()).actual_min_quota or ResourceConfig()
     types = None if row.quota_config is None else row.quota_config.workload_types
     return Quota(
         name=row.quota_name or "",
@@ -163,11 +159,11 @@ def quota(row: QuotaRow) -> Quota:
 
 def pool(row: QuotaRow) -> list[object]:
     """A quota. Its capacity is ActualMinQuota, the resources that are bound to it now."""
-    details, pool_id, model = row.quota_details or NO_DETAILS, row.quota_id or "", row.gpu_type or ""
-    nodes, capacity = details.node_statistics or NO_NODES, details.actual_min_quota or NO_AMOUNT
+    details, pool_id, model = row.quota_details or QuotaDetails(), row.quota_id or "", row.gpu_type or ""
+    nodes, capacity = details.node_statistics or NodeStatistics(), details.actual_min_quota or ResourceConfig()
     allocated = details.allocated_quota
-    if allocated is None or allocated.gpus is allocated.cpu is allocated.memory is None:
-        allocated = details.used_quota or NO_AMOUNT  # UsedQuota is being retired in favour of AllocatedQuota
+    if allocated is None or all(each in (None, "") for each in (allocated.cpu, allocated.memory, allocated.gpu)):
+        allocated = details.used_quota or ResourceConfig()  # UsedQuota is being retired in favour of AllocatedQuota
     return [
         Pool(
             pool_id=pool_id,
@@ -208,7 +204,7 @@ def queue(rows: Iterable[WorkloadRow], *, unreadable: int = 0) -> Queue:
             continue
         workload_type = (row.workload_type or "").lower()
         found.by_type[workload_type] += 1
-        asked = (row.resource or NO_AMOUNT).gpus
+        asked = (row.resource or ResourceConfig()).gpus
         found.accelerators = None if found.accelerators is None or asked is None else found.accelerators + asked
         position, reason = whole(row.position), code(row.code)
         if workload_type == JOBS and row.workload_id and (position is not None or reason):
@@ -224,7 +220,7 @@ def users(pool_id: str, rows: Iterable[UserRow], others: Mapping[str, Iterable[W
     """
     names: dict[str, str] = {}
     held: defaultdict[tuple[str, str], float] = defaultdict(float)
-    asked = [(kind, row, (row.resource or NO_AMOUNT).gpus) for kind, of in (others or {}).items() for row in of]
+    asked = [(kind, row, (row.resource or ResourceConfig()).gpus) for kind, of in (others or {}).items() for row in of]
     is_split = others is not None and all(count is not None for _, _, count in asked)
     of_others: defaultdict[str, float] = defaultdict(float)
     for kind, row, count in asked if is_split else ():
@@ -235,7 +231,7 @@ def users(pool_id: str, rows: Iterable[UserRow], others: Mapping[str, Iterable[W
     for user in rows:
         user_id = user.user_id or ""
         names[user_id] = user.username or names.get(user_id, "")
-        used = (user.resources.used if user.resources else None) or NO_AMOUNT
+        used = (user.resources.used if user.resources else None) or ResourceConfig()
         if (total := quantity(used.gpu)) is not None:
             held[user_id, TRAINING if is_split else ""] += max(0.0, total - of_others[user_id])
     found = [(user_id, kind, count) for (user_id, kind), count in held.items() if count]
