@@ -89,19 +89,16 @@ _KEY_CODES = (
     *("InvalidAccessKeyId", "InvalidSignature", "SignatureDoesNotMatch", "AuthFailure"),
 )
 """Codes of rejections that are about the key or its token."""
-_ACCESS_CODES = (
-    *("AccessDenied", "NotAuthorized", "MissingAuthenticationToken", "IncompleteSignature", "OptInRequired"),
-    *("InvalidIdentityToken", "IDPRejectedClaim", "RegionDisabled", *_CLOCK_CODES, *_KEY_CODES),
-)
 _KINDS: Mapping[type[CloudError], tuple[str, ...]] = {
     Throttled: ("Throttl", "TooManyRequests", "RequestLimitExceeded", "PriorRequestNotComplete"),
-    AccessDenied: _ACCESS_CODES,
+    AccessDenied: (
+        *("AccessDenied", "NotAuthorized", "MissingAuthenticationToken", "IncompleteSignature", "OptInRequired"),
+        *("InvalidIdentityToken", "IDPRejectedClaim", "RegionDisabled", *_CLOCK_CODES, *_KEY_CODES),
+    ),
     NotFound: ("ResourceNotFound",),
     ServerTrouble: ("IDPCommunicationError",),
 }
 """By error, how its codes begin. They say more than the status: SageMaker denies with 400."""
-_NOT_FOUND = "requested resource not found"
-"""Text of a ValidationException by which SageMaker reports that an object does not exist."""
 _XML = re.compile(r"<(Code|Message|RequestId)>([^<]{0,2000})</")
 
 
@@ -147,8 +144,8 @@ def judge(answer: HttpAnswer) -> CloudError | None:
         return None
     code, message, request_id = (printable(each, most) for each, most in zip(_said(answer), (80, 300, 64), strict=True))
     kind = next((each for each, codes in _KINDS.items() if code.startswith(codes)), by_status)
-    if code.startswith("Validation") and _NOT_FOUND in message.lower():
-        kind = NotFound
+    if code.startswith("Validation") and "requested resource not found" in message.lower():
+        kind = NotFound  # DescribeTrainingJob has no code of its own for that
     elif code.startswith(("SignatureDoesNotMatch", "InvalidSignature")):
         # The service's own message may quote the text that it signed.
         message = "the signature was refused: is the secret access key the right one?"

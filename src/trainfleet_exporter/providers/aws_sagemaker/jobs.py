@@ -338,13 +338,11 @@ def _pods(job: Job) -> list[Pod]:
 class Jobs:
     def __init__(self, config: AwsSageMakerConfig, sagemaker: Calls, fleet: Workspaces) -> None:
         self._calls, self._fleet, self._window = sagemaker, fleet, config.job_window
+        self.jobs_expired = fleet.expired
 
     @collector("jobs")
     async def jobs(self, poll: Poll) -> None:
         await self._fleet.poll_jobs(poll, lambda read: self._search(read, LIVE), self._read_ends, _pods)
-
-    def jobs_expired(self, key: str) -> None:
-        self._fleet.expired(key)
 
     @collector("job_counts")
     async def job_counts(self, poll: Poll) -> None:
