@@ -199,17 +199,15 @@ RETRIES = "fault-tolerance/job-retry-num"
 # From answers to the model.
 
 
-def job(row: JobRow, workspace_id: str = "") -> Job | None:
-    """A job, in this workspace unless its row names one; None without an id."""
+def job(row: JobRow, workspace_id: str = "") -> Job:
+    """A job, in this workspace unless its row names one."""
     metadata, state, spec = row.metadata or JobMetadata(), row.status or JobStatus(), row.spec or JobSpec()
-    if not metadata.id:
-        return None
     resource, phase, runs = spec.resource or Resource(), state.phase or "", state.running_records
     status = JOB_STATUS.get(phase, Status.UNKNOWN)
     has_ended = status in FINISHED
     roles = [] if has_ended else list(_roles(row))
     return Job(
-        job_id=metadata.id,
+        job_id=row.id,
         name=metadata.name or "",
         job_type=row.kind or "",
         workspace_id=metadata.workspace_id or workspace_id,
@@ -439,15 +437,15 @@ class Jobs:
         listing = await search_jobs(self._api, read.part.key, [(key, "in", values)], deadline=deadline)
         read.part.dropped("malformed", listing.malformed)
         for job_id, row in listing.rows.items():
-            found = job(row, read.part.key) if key != "id" or job_id in values else None
-            if found is not None:
-                self._tasks[job_id] = tasks(row)
-                history = records(row.status or JobStatus(), found.status, found.created)
-                was = read.tracker.last_known(job_id)
-                if found.status in FINISHED and was and was.status in WAITING and was.restarts == found.restarts:
-                    # It ended in the queue: it waited after its last run, and the end of that is not its own.
-                    found, history = replace(found, finished=None), replace(history, intervals=None)
-                read.found[job_id] = found, history
+            if key == "id" and job_id not in values:
+                continue
+            found, self._tasks[job_id] = job(row, read.part.key), tasks(row)
+            history = records(row.status or JobStatus(), found.status, found.created)
+            was = read.tracker.last_known(job_id)
+            if found.status in FINISHED and was and was.status in WAITING and was.restarts == found.restarts:
+                # It ended in the queue: it waited after its last run, and the end of that is not its own.
+                found, history = replace(found, finished=None), replace(history, intervals=None)
+            read.found[job_id] = found, history
         if key == "id" and listing.malformed:  # a malformed row may be that of a missing job
             read.lost += [job_id for job_id in values if job_id not in read.found]
 
