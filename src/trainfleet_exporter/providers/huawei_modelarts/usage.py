@@ -277,7 +277,7 @@ class Usage:
         until = now + _READING * (poll.deadline - now)
         jobs = {job_id: JobParts(job, self._tasks_of(job_id)) for job_id, job in running.items()}
         try:
-            await self._learn(poll, until)
+            await self._learn(until)
             asked = {plan.key: plan for plan in self._plans}
             first, *others = self._turns.order(asked)
             answers = {first: await self._ask(poll, asked[first], jobs, until)}  # it shows whether AOM answers at all
@@ -333,20 +333,15 @@ class Usage:
             poll.warn("AOM is not available; usage comes from task metrics", error=error)
         self._is_replaced = True
 
-    async def _learn(self, poll: Poll, deadline: float) -> None:
+    async def _learn(self, deadline: float) -> None:
         """Read the metrics' names if that is due. Raises CloudError, and NotReady if none is of training jobs.
 
         A metric that AOM does not have may come with the first job that uses an accelerator of its kind.
         """
         now = asyncio.get_running_loop().time()
         if not self._plans or now >= self._renew_at:
-            try:
-                names = await metric_names(self._api, deadline=deadline)
-                self._plans, self._renew_at = plans(names, *self._chosen), now + _HOUR
-            except CloudError as error:
-                if not self._plans or is_refusal(error):
-                    raise
-                poll.lacks("names of metrics", error)
+            names = await metric_names(self._api, deadline=deadline)
+            self._plans, self._renew_at = plans(names, *self._chosen), now + _HOUR
         if not self._plans:
             raise NotReady("AOM has no metric of training jobs")
 
