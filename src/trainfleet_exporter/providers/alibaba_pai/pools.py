@@ -92,12 +92,12 @@ class UserRow(Row):
 class UsersPage(Total):
     """The SDK has two names for the list."""
 
-    quota_user_usages: list[UserRow | None] | None = None
-    quota_user_usage: list[UserRow | None] | None = None
+    usages: list[UserRow | None] | None = field(name="QuotaUserUsages", default=None)
+    usage: list[UserRow | None] | None = field(name="QuotaUserUsage", default=None)
 
     @property
     def rows(self) -> list[UserRow | None] | None:
-        return self.quota_user_usages or self.quota_user_usage
+        return self.usage if self.usages is None else self.usages or self.usage or []
 
 
 class NodeRow(Row):
