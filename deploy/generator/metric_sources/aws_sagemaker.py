@@ -26,7 +26,7 @@ SOURCES: Mapping[str, Sequence[str]] = {
     "trainfleet_job_platform_status": [_STATUS],
     "trainfleet_job_status_reason": [f"{_JOB}.FailureReason, or SecondaryStatus of a stopped job"],
     "trainfleet_job_holds_resources": [
-        f"{_JOB}.TrainingJobStatus, SecondaryStatus, SecondaryStatusTransitions, WarmPoolStatus.Status"
+        f"{_JOB}.TrainingJobStatus, SecondaryStatus, TrainingStartTime, WarmPoolStatus.Status"
     ],
     "trainfleet_job_created_timestamp_seconds": [f"{_JOB}.CreationTime"],
     "trainfleet_job_started_timestamp_seconds": [f"{_JOB}.TrainingStartTime"],

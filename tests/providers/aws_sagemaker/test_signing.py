@@ -59,6 +59,7 @@ def _answer(status: int, payload: Any, body: bytes = b"", **headers: str) -> Htt
     [
         (400, "ThrottlingException", "Rate exceeded", Throttled),
         (400, "Throttling", "", Throttled),
+        (400, "ValidationError", "Rate exceeded", Throttled),
         (429, "TooManyRequestsException", "", Throttled),
         (400, "AccessDeniedException", "User: arn:aws:iam::1:user/x is not authorized", AccessDenied),
         (400, "ExpiredTokenException", "expired", AccessDenied),

@@ -68,8 +68,14 @@ _TRAINED = ("Starting", "Downloading", "Training")
 @pytest.mark.parametrize(
     ("words", "started", "holds"),
     [
+        (["Pending"], None, False),
         (["Starting"], None, False),
         (["Starting", "Pending", "Starting"], None, False),
+        (["Starting"], START, True),  # AWS bills from this time on
+        (["Starting", "Downloading"], None, True),
+        ([*_TRAINED, "Updating"], START, True),
+        ([*_TRAINED, "Uploading"], START, True),
+        ([*_TRAINED, "Restarting"], START, True),
         ([*_TRAINED, "Restarting", "Starting"], START, True),
         ([*_TRAINED, "Pending"], START, False),
         ([*_TRAINED, "Interrupted"], START, False),

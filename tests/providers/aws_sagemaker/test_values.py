@@ -161,19 +161,6 @@ async def test_a_spot_job_that_waits_again_holds_nothing(fleet_of: FleetOf) -> N
         assert await fleet.value('job_restarts_total{job_id="a"}') is None
 
 
-async def test_a_restart_after_an_interruption_is_no_fault_of_its_own(fleet_of: FleetOf) -> None:
-    cloud = Cloud()
-    words = ("Training", "Interrupted", "Restarting", "Training", "Restarting", "Training")
-    stages = [stage(word, 10 * place, 10 * place + 10) for place, word in enumerate(words, start=1)]
-    cloud.jobs = [job("a", SecondaryStatusTransitions=stages)]
-    async with fleet_of(cloud) as fleet:
-        await asyncio.sleep(90)
-        await fleet.runner("jobs").tick()
-        causes = [line.rpartition("cause=")[2] for line in await fleet.lines("job_faults_total")]
-        assert causes == ['"Interrupted"} 1', '"Restarting"} 1']
-        assert await fleet.value('job_recovery_seconds_total{job_id="a"}') == 30
-
-
 @pytest.mark.parametrize(
     ("word", "status", "phase", "holds"),
     [
@@ -195,6 +182,16 @@ async def test_words_of_a_job_in_progress(fleet_of: FleetOf, word: str, status: 
         assert await fleet.value(f'jobs{{workspace_id="default",status="{status}",platform_status="{word}"}}') == 1
         assert await fleet.value('job_holds_resources{job_id="a"}') == holds
         assert _phases(await fleet.lines("job_phase_seconds")) == Counter({phase: 65.0}) + Counter({"preparing": 4.0})
+
+
+async def test_a_job_holds_its_instances_when_its_last_stage_is_unreadable(fleet_of: FleetOf) -> None:
+    cloud = Cloud()
+    cloud.is_of_models = False
+    stages = [stage("Starting", -9, -5), {"Status": "Restarting"}]
+    cloud.jobs = [job("a", "Restarting", SecondaryStatusTransitions=stages, TrainingStartTime=START - 5)]
+    async with fleet_of(cloud) as fleet:
+        await fleet.runner("jobs").tick()
+        assert await fleet.value('job_holds_resources{job_id="a"}') == 1
 
 
 async def test_a_job_that_never_waited_is_observed_with_0(fleet_of: FleetOf) -> None:
@@ -274,17 +271,25 @@ def _plan(**fields: object) -> Row:
     return {"TrainingPlanArn": plan_arn("p"), "TrainingPlanName": "p", "Status": "Active", **fields}
 
 
-async def test_nodes_are_of_the_group_that_is_shown(fleet_of: FleetOf) -> None:
+async def test_a_plan_with_several_instance_types_has_capacity(fleet_of: FleetOf) -> None:
     cloud = Cloud()
-    group = _group("g", InstanceType="ml.p5.48xlarge", TrainingPlanArn=plan_arn("p"))
-    cloud.clusters = {"c": ([group, _group("g", InstanceType="ml.p5.48xlarge", ThreadsPerCore=1)], [_node("i-1")])}
-    cloud.plans = [_plan(EndTime=START + 86400)]
+    parts = [("ml.p5.48xlarge", 3, "Active"), ("ml.trn2.48xlarge", 2, "Active"), ("ml.p5e.48xlarge", 4, "Scheduled")]
+    summaries = [
+        {
+            "ReservedCapacityArn": f"arn:aws:sagemaker:us-east-1:123456789012:reserved-capacity/{kind}",
+            "InstanceType": kind,
+            "TotalInstanceCount": count,
+            "Status": status,
+        }
+        for kind, count, status in parts
+    ]
+    cloud.plans = [_plan(TotalInstanceCount=9, InUseInstanceCount=1, ReservedCapacitySummaries=summaries)]
     async with fleet_of(cloud) as fleet:
-        assert await fleet.exporter.poll_once()
-        assert await fleet.value('pool_capacity_cpu_cores{pool_id="c/g"}') == 4 * 192
-        assert await fleet.value('node_capacity_cpu_cores{pool_id="c/g",node_name="i-1"}') == 192
-        assert len(await fleet.lines("node_expiry_timestamp_seconds")) == 1
-        assert fleet.own("dropped_readings_total", collector="pools", reason="duplicate") == 1
+        await fleet.runner("pools").tick()
+        capacity = [line.partition(",accelerator=")[2] for line in await fleet.lines("pool_capacity_accelerators")]
+        assert capacity == ['"gpu",accelerator_model="H100"} 24', '"npu",accelerator_model="Trainium2"} 32']
+        assert await fleet.value('pool_capacity_cpu_cores{pool_id="p"}') == 5 * 192
+        assert await fleet.lines("pool_allocated_accelerators") == []  # of which type the one is, nothing says
 
 
 async def test_nodes_keep_their_end_while_plans_fail(fleet_of: FleetOf) -> None:
@@ -304,6 +309,17 @@ async def test_nodes_keep_their_end_while_plans_fail(fleet_of: FleetOf) -> None:
         cloud.answer, cloud.plans = lambda operation, asked: None, []
         await asyncio.gather(fleet.runner("pools").tick(), fleet.runner("nodes").tick())
         assert await fleet.lines("node_expiry_timestamp_seconds") == []
+
+
+async def test_a_plan_without_its_arn_is_no_parent_of_other_groups(fleet_of: FleetOf) -> None:
+    cloud = Cloud()
+    cloud.is_of_models = False
+    cloud.clusters = {"c": ([_group("g", InstanceType="ml.p5.48xlarge")], [])}
+    cloud.plans = [_plan() | {"TrainingPlanArn": None}]
+    async with fleet_of(cloud) as fleet:
+        await fleet.runner("pools").tick()
+        parents = [line.split('parent_pool_id="')[1] for line in await fleet.lines("pool_info")]
+        assert parents == ['"} 1', '"} 1']
 
 
 @pytest.mark.parametrize(

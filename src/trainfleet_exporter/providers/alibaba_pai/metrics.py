@@ -95,6 +95,8 @@ _WORDS = {
     "cores?": "Core",
     "m(illi)?cores?": "mCore",
     "watts?": "W",
+    "milliwatts?": "mW",
+    "kilowatts?": "kW",
     "celsius|\N{DEGREE SIGN}c|\N{DEGREE CELSIUS}": "C",
 }
 """By pattern, in any case, what these words mean."""

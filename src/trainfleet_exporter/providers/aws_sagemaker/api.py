@@ -6,6 +6,7 @@ https://docs.aws.amazon.com/sagemaker/latest/APIReference/CommonErrors.html
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import json
 import re
@@ -19,7 +20,6 @@ from msgspec import Struct, defstruct, field
 
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused, ServerTrouble, Throttled
 from trainfleet_exporter.fleet.lists import pages_by_token
-from trainfleet_exporter.providers.canonical import canonical_request, sha256
 from trainfleet_exporter.providers.judging import ServerClock, SignedDialect, error_of, kind_of
 from trainfleet_exporter.providers.keys import Credential, Keys
 from trainfleet_exporter.transport import PAGE, ApiClient, Call, HttpAnswer, SignedRequest
@@ -62,15 +62,17 @@ def sign(
 ) -> tuple[dict[str, str], tuple[str, str]]:
     """The headers of a request without a query, and the parts of them that no log may show. `now` in Unix seconds.
 
-    `headers` have lower-case names, and values without several spaces in a row.
+    `headers` have lower-case names, and values without spaces at their ends or several in a row.
     """
     date = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
     signed = {**headers, "x-amz-date": date}
     if keys.security_token:
         signed["x-amz-security-token"] = keys.security_token
-    body_sha256 = sha256(call.body)
-    request = canonical_request(method=call.method, path=call.path, query="", headers=signed, body_sha256=body_sha256)
-    names, request_hash = ";".join(sorted(signed)), sha256(request)
+    signed = dict(sorted(signed.items()))
+    names = ";".join(signed)
+    lines = "".join([f"{name}:{value}\n" for name, value in signed.items()])
+    request = "\n".join((call.method, call.path, "", lines, names, hashlib.sha256(call.body).hexdigest()))
+    request_hash = hashlib.sha256(request.encode()).hexdigest()
     scope = f"{date[:8]}/{region}/{service}/aws4_request"
     key = f"AWS4{keys.access_key_secret}".encode()
     for part in (date[:8], region, service, "aws4_request"):
@@ -89,16 +91,19 @@ _KEY_CODES = (
     *("InvalidAccessKeyId", "InvalidSignature", "SignatureDoesNotMatch", "AuthFailure"),
 )
 """Codes of rejections that are about the key or its token."""
+_ACCESS_CODES = (
+    *("AccessDenied", "NotAuthorized", "MissingAuthenticationToken", "IncompleteSignature", "OptInRequired"),
+    *("InvalidIdentityToken", "IDPRejectedClaim", "RegionDisabled", *_CLOCK_CODES, *_KEY_CODES),
+)
 _KINDS: Mapping[type[CloudError], tuple[str, ...]] = {
     Throttled: ("Throttl", "TooManyRequests", "RequestLimitExceeded", "PriorRequestNotComplete"),
-    AccessDenied: (
-        *("AccessDenied", "NotAuthorized", "MissingAuthenticationToken", "IncompleteSignature", "OptInRequired"),
-        *("InvalidIdentityToken", "IDPRejectedClaim", "RegionDisabled", *_CLOCK_CODES, *_KEY_CODES),
-    ),
+    AccessDenied: _ACCESS_CODES,
     NotFound: ("ResourceNotFound",),
     ServerTrouble: ("IDPCommunicationError",),
 }
 """By error, how its codes begin. They say more than the status: SageMaker denies with 400."""
+_NOT_FOUND = ("requested resource not found", "could not find", "does not exist")
+"""Texts of a ValidationException by which SageMaker reports that an object does not exist."""
 _XML = re.compile(r"<(Code|Message|RequestId)>([^<]{0,2000})</")
 
 
@@ -144,8 +149,10 @@ def judge(answer: HttpAnswer) -> CloudError | None:
         return None
     code, message, request_id = (printable(each, most) for each, most in zip(_said(answer), (80, 300, 64), strict=True))
     kind = next((each for each, codes in _KINDS.items() if code.startswith(codes)), by_status)
-    if code.startswith("Validation") and "requested resource not found" in message.lower():
-        kind = NotFound  # DescribeTrainingJob has no code of its own for that
+    if by_status is Throttled or "rate exceeded" in message.lower():
+        kind = Throttled
+    elif code.startswith("Validation") and any(words in message.lower() for words in _NOT_FOUND):
+        kind = NotFound
     elif code.startswith(("SignatureDoesNotMatch", "InvalidSignature")):
         # The service's own message may quote the text that it signed.
         message = "the signature was refused: is the secret access key the right one?"
@@ -199,17 +206,22 @@ class Calls:
     def __init__(self, client: ApiClient) -> None:
         self._client = client
 
-    async def call(self, operation: str, asked: Mapping[str, Any], into: type[T], *, deadline: float) -> T:
+    async def call(
+        self, operation: str, asked: Mapping[str, Any], into: type[T], *, deadline: float, **of_call: Any
+    ) -> T:
+        """Make one call. `of_call` are further fields of transport.Call."""
         body = json.dumps(asked, separators=(",", ":")).encode()
-        call = Call(operation=operation, path="/", method="POST", body=body, limits=PAGE)
+        call = Call(operation=operation, path="/", method="POST", body=body, limits=PAGE, **of_call)
         return await self._client.call(call, into, deadline=deadline)
 
-    async def rows(self, operation: str, asked: Mapping[str, Any], into: Any, *, deadline: float) -> AsyncIterator[Any]:
+    async def rows(
+        self, operation: str, asked: Mapping[str, Any], into: Any, *, deadline: float, **of_call: Any
+    ) -> AsyncIterator[Any]:
         """Yield the rows of all pages; None for those that are no objects."""
 
         async def read(token: str) -> tuple[Sequence[Any] | None, str | None]:
             body = {**asked, "NextToken": token} if token else asked
-            page = await self.call(operation, body, into, deadline=deadline)
+            page = await self.call(operation, body, into, deadline=deadline, **of_call)
             return page.rows, page.next_token
 
         async for rows in pages_by_token(read, operation):

@@ -13,7 +13,8 @@ https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_SecondaryStatusTra
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from itertools import zip_longest
+from itertools import chain, zip_longest
+from math import inf
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -149,11 +150,11 @@ class Stage(NamedTuple):
     start: float
     end: float | None
     holds: bool
-    """Whether the job held instances: from the first download or training to an interruption."""
+    """Whether the job held instances: from the first download, training or TrainingStartTime to an interruption."""
 
 
-def translate(row: TrainingJob) -> tuple[Job, Records] | None:
-    """Return the job of a row and its history; None without a name."""
+def translate(row: TrainingJob) -> tuple[Job, Records | None] | None:
+    """Return the job of a row and its history, which is None if the row has none; None without a name."""
     name, config, stages = row.training_job_name, row.resource_config or ResourceConfig(), stages_of(row)
     if not name:
         return None
@@ -189,13 +190,13 @@ def translate(row: TrainingJob) -> tuple[Job, Records] | None:
         started=unix_time(row.training_start_time),
         finished=max([end for end in ends if end is not None], default=None) if ended else None,
         duration=amount(row.training_time_in_seconds),
-        restarts=_restarts(row, stages),
+        restarts=_restarts(row.secondary_status_transitions, stages),
         cpu_cores=cpu_cores_of(asked),
         nodes=total_of(asked, lambda group: 1.0),
         accelerators=accelerators_of(asked),
         tags=tuple((tag.key, tag.value or "") for tag in row.tags or () if tag is not None and tag.key),
     )
-    return job, _records(stages)
+    return job, None if row.secondary_status_transitions is None else _records(stages)
 
 
 def _holds(row: TrainingJob, status: Status, stages: Sequence[Stage]) -> bool | None:
@@ -204,39 +205,41 @@ def _holds(row: TrainingJob, status: Status, stages: Sequence[Stage]) -> bool | 
         return None
     if status in FINISHED:
         return row.warm_pool_status is not None and row.warm_pool_status.status in ("Available", "InUse")
-    _, _, has_instances = WORDS.get(row.secondary_status or "", _NO_WORD)
-    return stages[-1].holds if has_instances is None and stages else has_instances
+    word, began = row.secondary_status or "", unix_time(row.training_start_time)
+    _, _, has_instances = WORDS.get(word, _NO_WORD)
+    if has_instances is not None:
+        return has_instances
+    if stages and (began or 0.0) < stages[-1].start:  # it began later than the last stage if one is unreadable
+        return stages[-1].holds
+    return began is not None or word == "Restarting"
 
 
-def _instances(config: ResourceConfig) -> Sequence[Group]:
+def _instances(config: ResourceConfig) -> tuple[Group, ...]:
     """Return the instances of a job: groups, or one type that the job requested or SageMaker chose."""
     if config.instance_groups:
         groups = readable(config.instance_groups)
         if len(groups) < len(config.instance_groups):
-            return [Group("", None)]
-        return [Group(group.instance_type or "", amount(group.instance_count)) for group in groups]
+            return (Group("", None),)
+        return tuple(Group(group.instance_type or "", amount(group.instance_count)) for group in groups)
     chosen = config.selected_instance_type
     count = config.selected_instance_count if chosen else config.instance_count
     kind = chosen or config.instance_type
-    return [] if kind is None and count is None else [Group(kind or "", amount(count))]
+    return () if kind is None and count is None else (Group(kind or "", amount(count)),)
 
 
 def _plan(config: ResourceConfig) -> str:
     """Return the ARN of a job's training plan: its own, or that of the chosen instance type; empty without one."""
-    for each in readable(config.instance_preferences):
-        if each.instance_type and each.instance_type == config.selected_instance_type:
-            return next(filter(None, each.training_plan_arns or ()), "")
-    return config.training_plan_arn or ""
+    chosen = [each for each in readable(config.instance_preferences) if each.instance_type]
+    arns = [each.training_plan_arns or () for each in chosen if each.instance_type == config.selected_instance_type]
+    return next(filter(None, [*chain(*arns), config.training_plan_arn]), "")
 
 
-def _restarts(row: TrainingJob, stages: Sequence[Stage]) -> int | None:
+def _restarts(given: Sequence[object] | None, stages: Sequence[Stage]) -> int | None:
     """Count how often training began again after another status. None if a stage is unknown or unreadable."""
-    given = row.secondary_status_transitions
-    if given is None or len(given) > len(stages) or any(stage.word not in WORDS for stage in stages):
-        return None
     runs = [False, *(stage.status is Status.RUNNING for stage in stages)]
     begun = sum(stage.word == "Training" and not before for stage, before in zip(stages, runs, strict=False))
-    return max(0, begun - 1)
+    is_known = given is not None and len(given) == len(stages) and all(stage.word in WORDS for stage in stages)
+    return max(0, begun - 1) if is_known else None
 
 
 def stages_of(row: TrainingJob) -> list[Stage]:
@@ -244,18 +247,20 @@ def stages_of(row: TrainingJob) -> list[Stage]:
     given = readable(row.secondary_status_transitions)
     found = [(start, item) for item in given if (start := unix_time(item.start_time)) is not None]
     found.sort(key=itemgetter(0))
-    stages, held, interrupted = list[Stage](), False, False
+    billed_from, stages = unix_time(row.training_start_time) or inf, list[Stage]()
+    held, interrupted = None, False
     for (start, item), after in zip_longest(found, [start for start, _ in found[1:]]):
         word = item.status or ""
         status, phase, has_instances = WORDS.get(word, _NO_WORD)
+        if has_instances is not None:
+            held = has_instances
+        elif held is None and (word == "Restarting" or start >= billed_from):
+            held = True
         interrupted = word == "Interrupted" or (interrupted and not has_instances)
         if interrupted and status is Status.STARTING:
             phase = "queued"
-        if word == "Restarting":
-            has_instances = not interrupted
-        held = held if has_instances is None else has_instances
         ends = [end for end in (unix_time(item.end_time), after) if end is not None and end >= start]
-        stages.append(Stage(word, status, phase, start, min(ends, default=None), held))
+        stages.append(Stage(word, status, phase, start, min(ends, default=None), held is True))
     return stages
 
 
@@ -267,7 +272,7 @@ def _records(stages: Sequence[Stage]) -> Records:
     began, before = None, ""
     for word, status, _, start, _, _ in stages:
         if word in CAUSES:
-            if word == "Interrupted" or before != "Interrupted":
+            if before not in CAUSES or (word == "Interrupted" and word != before):
                 faults.append(JobFault(start, CAUSES[word], word))
             began = start if began is None else began
         elif began is not None and (word == "Training" or status in (Status.FAILED, Status.STOPPED)):
@@ -285,13 +290,14 @@ def job_life(row: TrainingJob, shown_tags: Collection[str]) -> Life | None:
     for word, status, _, start, end, held in stages_of(row):
         if status in FINISHED:
             break
-        if end is None or end > start:
-            spells.append(Spell(start, end, status, word, None if status is Status.UNKNOWN else held))
+        until = min([moment for moment in (end, now.finished) if moment is not None], default=None)
+        if until is None or until > start:
+            spells.append(Spell(start, until, status, word, None if status is Status.UNKNOWN else held))
     if now.finished is not None:
         holds = now.holds_resources if row.warm_pool_status is None else None  # no field says until when a pool held
         spells.append(Spell(now.finished, None, now.status, now.platform_status, holds))
     job, _ = translate(replace(row, training_job_status=IN_PROGRESS, secondary_status="Training")) or translated
-    return life_of(job, now, spells, records.intervals or (), shown_tags)
+    return life_of(job, now, spells, (records and records.intervals) or (), shown_tags)
 
 
 # Calls and collectors.
@@ -304,10 +310,12 @@ _LONGEST_WARM_POOL = 21_600.0
 """Seconds; the largest KeepAlivePeriodInSeconds. Jobs that ended before cannot hold a warm pool."""
 
 
-async def search(calls: Calls, filters: Sequence[Filter], deadline: float) -> AsyncIterator[TrainingJob | None]:
-    """Yield the rows of all pages of Search, oldest job first; None for those that are no jobs."""
+async def search(
+    calls: Calls, filters: Sequence[Filter], *, deadline: float, kind: str = ""
+) -> AsyncIterator[TrainingJob | None]:
+    """Yield the rows of all pages of Search, oldest job first; None for those that are no jobs. `kind` as in Call."""
     asked = {**_asked(filters), "SortBy": "CreationTime", "SortOrder": "Ascending", "MaxResults": api.PAGE_SIZE}
-    async for row in calls.rows("Search", asked, SearchPage, deadline=deadline):
+    async for row in calls.rows("Search", asked, SearchPage, deadline=deadline, kind=kind):
         yield None if row is None else row.training_job
 
 
@@ -338,11 +346,13 @@ def _pods(job: Job) -> list[Pod]:
 class Jobs:
     def __init__(self, config: AwsSageMakerConfig, sagemaker: Calls, fleet: Workspaces) -> None:
         self._calls, self._fleet, self._window = sagemaker, fleet, config.job_window
-        self.jobs_expired = fleet.expired
 
     @collector("jobs")
     async def jobs(self, poll: Poll) -> None:
         await self._fleet.poll_jobs(poll, lambda read: self._search(read, LIVE), self._read_ends, _pods)
+
+    def jobs_expired(self, key: str) -> None:
+        self._fleet.expired(key)
 
     @collector("job_counts")
     async def job_counts(self, poll: Poll) -> None:
@@ -371,16 +381,16 @@ class Jobs:
         since, is_complete = read.tracker.ends_since(read.now), False
         since -= _LONGEST_WARM_POOL if read.tracker.ends_until is None else 0.0
         try:
-            await self._search(read, changed_since(since))
+            await self._search(read, changed_since(since), kind="finished")
             is_complete = True
         except CloudError as error:
             read.part.failed(read.ends, error)
         await read.look_up(lambda names: self._look_up(read, names[0]))
         return is_complete
 
-    async def _search(self, read: WorkspaceRead, filters: Sequence[Filter]) -> None:
+    async def _search(self, read: WorkspaceRead, filters: Sequence[Filter], kind: str = "") -> None:
         """Add the jobs of all pages. If a job moved between pages, its later row counts."""
-        async for row in search(self._calls, filters, read.until or read.part.deadline):
+        async for row in search(self._calls, filters, deadline=read.until or read.part.deadline, kind=kind):
             translated = None if row is None else translate(row)
             if translated is None:
                 read.part.dropped("malformed")

@@ -19,12 +19,12 @@ from trainfleet_exporter.errors import BadAnswer, NotFound, RequestRefused
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.lists import distinct, with_unread
 from trainfleet_exporter.model import Node, NodeCondition, NodeCount, Pool, PoolAmounts, PoolStatus
-from trainfleet_exporter.polling import Part, Poll, Topic
+from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
 from trainfleet_exporter.providers.aws_sagemaker import api
 from trainfleet_exporter.providers.aws_sagemaker.api import Answer, Calls, State, page_of
 from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
 from trainfleet_exporter.providers.aws_sagemaker.instances import Group, accelerators_of, cpu_cores_of
-from trainfleet_exporter.providers.values import code, unix_time, whole
+from trainfleet_exporter.providers.values import code, readable, unix_time, whole
 
 # Answers.
 
@@ -71,6 +71,8 @@ class ClusterNode(Answer):
 
 class ReservedCapacity(Answer):
     instance_type: str | None = None
+    total_instance_count: float | None = None
+    status: str | None = None
 
 
 class TrainingPlan(Answer):
@@ -87,7 +89,7 @@ class TrainingPlan(Answer):
 Clusters = page_of("ClusterSummaries", Cluster)
 ClusterNodes = page_of("ClusterNodeSummaries", ClusterNode)
 TrainingPlans = page_of("TrainingPlanSummaries", TrainingPlan)
-NO_PLAN = TrainingPlan()
+NO_PLAN, _NO_GROUP = TrainingPlan(), ClusterGroup()
 Groups = Mapping[str | None, tuple[ClusterGroup, float | None]]
 """Groups of a cluster by name, with the ends of their plans (Unix seconds)."""
 
@@ -125,7 +127,9 @@ _CONDITIONS: Mapping[PoolStatus, NodeCondition] = {
 
 def group_pool(
     cluster: str, group: ClusterGroup, nodes: Iterable[ClusterNode], plan: TrainingPlan = NO_PLAN
-) -> tuple[Pool, PoolAmounts]:
+) -> tuple[Pool, PoolAmounts] | None:
+    if not group.instance_group_name:
+        return None
     pool_id = f"{cluster}/{group.instance_group_name}"
     used = [Group(each.instance_type or "", whole(each.current_count), each.threads_per_core) for each in group.types]
     statuses = Counter(STATUS.get(node.word) for node in nodes if node.instance_group_name == group.instance_group_name)
@@ -140,25 +144,32 @@ def group_pool(
     ), PoolAmounts(pool_id=pool_id, capacity_cpu_cores=cpu_cores_of(used), capacity_accelerators=accelerators_of(used))
 
 
-def plan_pool(row: TrainingPlan) -> tuple[Pool, PoolAmounts]:
-    """Translate a training plan to a pool, with its capacity and use. Its instances are of one type.
+def plan_pool(row: TrainingPlan) -> tuple[Pool, PoolAmounts] | None:
+    """Translate a training plan to a pool, with its capacity and use.
 
     Only an active plan has instances. Other plans wait for theirs, or got none.
     """
-    kinds = {(part and part.instance_type) or "" for part in row.reserved_capacity_summaries or ()}
-    kind, in_use = kinds.pop() if len(kinds) == 1 else "", whole(row.in_use_instance_count)
-    capacity = [Group(kind, whole(row.total_instance_count))] if row.status == "Active" else []
-    name = row.training_plan_name or ""
-    pool_id = (row.training_plan_arn or name).rpartition("/")[2]  # a job has only the ARN
-    return Pool(
-        pool_id=pool_id,
-        name=name,
+    if not row.training_plan_name:
+        return None
+    parts = [part or ReservedCapacity() for part in row.reserved_capacity_summaries or ()]
+    kinds = {part.instance_type or "" for part in parts}
+    in_use, kind = whole(row.in_use_instance_count), next(iter(kinds)) if len(kinds) == 1 else ""
+    # Parts of one type may follow one another, so that only the plan has their total.
+    counts = [(kind, row.total_instance_count)]
+    if len(kinds) > 1:
+        active = [part for part in parts if part.status in (None, "Active")]
+        counts = [(part.instance_type or "", part.total_instance_count) for part in active]
+    capacity = [Group(each, whole(count)) for each, count in counts if row.status == "Active"]
+    pool = Pool(
+        pool_id=(row.training_plan_arn or row.training_plan_name).rpartition("/")[2],  # a job has only the ARN
+        name=row.training_plan_name,
         resource_type="TrainingPlan",
         status=STATUS.get(row.status or "", PoolStatus.UNKNOWN),
         allocated_nodes=in_use,
         empty_nodes=whole(row.available_instance_count),
-    ), PoolAmounts(
-        pool_id=pool_id,
+    )
+    return pool, PoolAmounts(
+        pool_id=pool.pool_id,
         capacity_cpu_cores=cpu_cores_of(capacity),
         capacity_accelerators=accelerators_of(capacity),
         allocated_accelerators=accelerators_of([Group(kind, in_use)]),
@@ -168,7 +179,7 @@ def plan_pool(row: TrainingPlan) -> tuple[Pool, PoolAmounts]:
 def cluster_node(cluster: str, row: ClusterNode, groups: Groups) -> Node:
     """Translate a row of ListClusterNodes."""
     kind, status = row.instance_type or "", STATUS.get(row.word, PoolStatus.UNKNOWN)
-    group, expires = groups.get(row.instance_group_name, (ClusterGroup(), None))
+    group, expires = groups.get(row.instance_group_name, (_NO_GROUP, None))
     threads = next((each.threads_per_core for each in group.types if each.instance_type == kind), None)
     own = [Group(kind, 1, threads)]
     return Node(
@@ -193,9 +204,13 @@ _FOR_PLANS = 0.5
 
 class Pools:
     def __init__(self, config: AwsSageMakerConfig, sagemaker: Calls) -> None:
-        self._calls, self._config = sagemaker, config
-        self._clusters: Topic[Sequence[str]] = Topic("clusters", ())
+        self._calls = sagemaker
+        self._chosen = None if config.clusters == "all" else config.clusters
+        """Names in the config; None for all clusters that the cloud lists."""
+        self._at_once = config.limits.concurrency
+        self._clusters: Topic[tuple[str, ...]] = Topic("clusters", ())
         """Names, published by each poll of pools when they are listed. It is whole when the clusters are read, too."""
+        self._pool_turns, self._node_turns = FairQueue(), FairQueue()
         self._plans: dict[str, TrainingPlan] = {}
         """The plans of the last good answer by ARN: names and ends do not age."""
         self._groups: dict[str, Groups] = {}
@@ -209,15 +224,15 @@ class Pools:
             now = asyncio.get_running_loop().time()
             async with poll.part(_PLANS, deadline=now + _FOR_PLANS * (poll.deadline - now)) as part:
                 await self._read_plans(part)
-            names: Sequence[str] = self._config.clusters
-            if names == "all":
+            names = self._chosen
+            if names is None:
                 rows = await self._list("ListClusters", Clusters, poll, optional="clusters")
                 found, malformed = distinct(poll, [(row and row.cluster_name) or None for row in rows], str)
                 names = with_unread(found, self._clusters.value, malformed=malformed)
             poll.keep_only([_PLANS, *names])
             self._groups = {name: groups for name, groups in self._groups.items() if name in names}
             self._clusters.publish(names, whole=False)
-            await self._read_each(poll, names, self._read_cluster)
+            await self._read_each(poll, self._pool_turns, names, self._read_cluster)
             self._clusters.publish(names)
 
     @collector("nodes")
@@ -225,16 +240,18 @@ class Pools:
         names = await self._clusters.get()
         await self._clusters.wait(poll.deadline)  # pools know the ends of the plans that nodes are from
         poll.keep_only(names)
-        await self._read_each(poll, names, self._read_nodes)
+        await self._read_each(poll, self._node_turns, names, self._read_nodes)
 
-    async def _read_each(self, poll: Poll, names: Sequence[str], read: Callable[[Part], Awaitable[None]]) -> None:
+    async def _read_each(
+        self, poll: Poll, turns: FairQueue, names: Sequence[str], read: Callable[[Part], Awaitable[None]]
+    ) -> None:
         async def read_one(part: Part) -> None:
             try:
                 await read(part)
             except NotFound as error:
                 await part.not_found(error)
 
-        await poll.read_each(names, read_one, at_once=self._config.limits.concurrency)
+        await turns.read_each(poll, names, read_one, at_once=self._at_once)
 
     async def _read_plans(self, part: Part) -> None:
         rows = await self._list("ListTrainingPlans", TrainingPlans, part, optional=_PLANS)
@@ -251,14 +268,12 @@ class Pools:
         if cluster.instance_groups is None and cluster.restricted_instance_groups is None:
             raise BadAnswer("the answer has no instance groups", operation="DescribeCluster")
         listed = [*(cluster.instance_groups or ()), *(cluster.restricted_instance_groups or ())]
-        named = [group if group and group.instance_group_name else None for group in listed]
-        groups, _ = distinct(part, named, lambda group: group.instance_group_name or "")
-        details = [each for group in groups.values() for each in group.instance_type_details or ()]
-        part.dropped("malformed", details.count(None))
-        plans = {key: self._plans.get(group.training_plan_arn or "", NO_PLAN) for key, group in groups.items()}
-        self._groups[name] = {key: (group, unix_time(plans[key].end_time)) for key, group in groups.items()}
-        pools = [group_pool(name, group, nodes, plans[key]) for key, group in groups.items()]
-        await part.publish([each for pair in pools for each in pair])
+        groups = [(each, self._plans.get(each.training_plan_arn or "", NO_PLAN)) for each in readable(listed)]
+        found = [group_pool(name, one, nodes, plan) for one, plan in groups]
+        shown, _ = distinct(part, found, lambda pair: pair[0].pool_id)
+        part.dropped("malformed", sum(each is None for one, _ in groups for each in one.instance_type_details or ()))
+        self._groups[name] = {each.instance_group_name: (each, unix_time(plan.end_time)) for each, plan in groups}
+        await part.publish([each for pair in shown.values() for each in pair])
 
     async def _read_nodes(self, part: Part) -> None:
         groups = self._groups.get(part.key, {})

@@ -75,7 +75,7 @@ class SageMakerPast(Past):
             yield [PastCall("training jobs", {"sagemaker": 1}, partial(self._search, filters))]
 
     async def _search(self, filters: Sequence[jobs.Filter], deadline: float) -> AsyncIterator[Life]:
-        async for row in jobs.search(self._provider.calls["sagemaker"], filters, deadline):
+        async for row in jobs.search(self._provider.calls["sagemaker"], filters, deadline=deadline):
             life = None if row is None else jobs.job_life(row, self._settings.metrics.job_labels)
             if life is not None:
                 yield life

@@ -131,16 +131,18 @@ async def _read_points(
     by_id = {f"m{number}": query for number, query in enumerate(asked)}
     body = {"StartTime": start // _PERIOD * _PERIOD, "EndTime": math.ceil(end), "ScanBy": "TimestampDescending"}
     body["MetricDataQueries"] = [_metric_query(key, query, period) for key, query in by_id.items()]
-    statuses, is_readable = dict.fromkeys(asked, _MISSING), True
-    async for row in calls.rows("GetMetricData", body, MetricData, deadline=deadline):
+    statuses, unreadable = dict.fromkeys(asked, _MISSING), 0
+    rows = calls.rows("GetMetricData", body, MetricData, deadline=deadline, no_data=lambda page: not page.rows)
+    async for row in rows:
         if row is None or (query := by_id.get(row.id or "")) is None:
-            is_readable = False
+            unreadable += 1
             continue
         statuses[query] = row.status_code or ""
         points = zip(row.timestamps or (), row.values or (), strict=False)
         yield query, [(query.key, at, each and each / query.parts) for at, each in points if at is not None]
+    unreadable = 0 if list(statuses.values()).count(_MISSING) > unreadable else unreadable
     for query, status in statuses.items():
-        if status == _MISSING and not is_readable:
+        if status == _MISSING and unreadable:
             yield query, [(query.key, math.inf, None)]
         elif status in _FAILURES:
             kind = AccessDenied if status == "Forbidden" else BadAnswer
@@ -159,7 +161,7 @@ def past_usage(past: Past, calls: Calls, day: Range, lives: Iterable[Life], deny
 
     def owners(metric: Metric) -> Iterator[tuple[str, int, Range]]:
         for job_id, life in running.items():
-            if metric.parts(life.job.resource_type) is not None:
+            if not metric.of_accelerators or metric.parts(life.job.resource_type) is not None:
                 yield job_id, life.pods, life.runs(day)
 
     async def read(metric: Metric, asked: Asked, deadline: float) -> AsyncIterator[Iterable[Reading]]:
@@ -177,24 +179,30 @@ def past_usage(past: Past, calls: Calls, day: Range, lives: Iterable[Life], deny
 
 class Usage:
     def __init__(self, calls: Calls, fleet: Workspaces, deny: Sequence[str]) -> None:
-        self._calls, self._fleet, self._subjects = calls, fleet, Subjects()
+        self._calls, self._fleet = calls, fleet
         self._targets = {
             metric: {family: metric.targets[family] for family in found}
             for metric in METRICS
             if (found := exposed(metric.targets, deny))
         }
+        self._subjects = Subjects()
+        self._publish = partial(publish_fresh, fleet=fleet, begun=self._begun)
+        self._shown: dict[str, Sequence[Column]] = {}
+        """By metric: the values of its last good response."""
 
     @collector("usage")
     async def usage(self, poll: Poll) -> None:
         await self._fleet.listed.wait(poll.deadline)
         jobs = [job for job in self._fleet.live_jobs() if job.status in _MEASURED and job.holds_resources is not False]
+        self._subjects.keep_only(each for shown in self._shown.values() for each in shown)
         batches = list(_queries(self._targets, jobs))
         now, age = self._fleet.clock.now(), max(self._fleet.max_data_age, 2 * poll.interval)
         found = {
             metric: NewestReadings("pod", self._begun(), self._subjects, now=now, max_age=age)
             for metric in dict.fromkeys(query.metric for asked in batches for query in asked)
         }
-        failed, slots = dict[Metric, CloudError](), asyncio.Semaphore(self._fleet.at_once)
+        failed, read_before = dict[Metric, CloudError](), set[Query]()
+        slots = asyncio.Semaphore(self._fleet.at_once)
 
         async def read(asked: Sequence[Query]) -> None:
             since = now - min(age, _LONGEST)
@@ -202,34 +210,36 @@ class Usage:
                 async with slots:
                     pages = _read_points(self._calls, asked, since, now, period=_PERIOD, deadline=poll.deadline)
                     async for query, readings in pages:
-                        if isinstance(readings, CloudError):
-                            failed[query.metric] = readings
-                        else:
+                        if not isinstance(readings, CloudError):
                             found[query.metric].take_newest(readings)
+                            read_before.update([query] if readings else ())
+                        elif query not in read_before:
+                            failed[query.metric] = readings
             except CloudError as error:
-                failed.update(dict.fromkeys([query.metric for query in asked], error))
+                failed.update({query.metric: error.with_traceback(None) for query in asked})  # it holds the response
 
         async with asyncio.TaskGroup() as group:
             for asked in batches:
                 group.create_task(read(asked))
-        poll.keep_only([_SOURCES, *(metric.key for metric in found)] if found else ())
-        columns: list[Column] = []
-        publish = partial(publish_fresh, fleet=self._fleet, begun=self._begun)
+        keys = {metric.key for metric in found}
+        poll.keep_only([_SOURCES, *keys] if keys else ())
+        self._shown = {key: shown for key, shown in self._shown.items() if key in keys}
         for metric, newest in found.items():
             async with poll.part(metric.key) as part:
                 if metric in failed:
                     raise failed[metric]
-                part.dropped("no_data", not (newest.taken or +newest.dropped))
-                shown = newest.of_families(self._targets[metric], period=_PERIOD)
+                part.dropped("no_data", 0 if newest.taken or +newest.dropped else 1)
+                self._shown[metric.key] = newest.of_families(self._targets[metric], period=_PERIOD)
                 count(part, newest.dropped)
-                await publish(part, shown)
-                columns += shown
-        if found:
-            async with poll.part(_SOURCES) as part:
-                if len(failed) == len(found):
-                    raise next(iter(failed.values()))
-                await publish(part, columns, partial(usage_sources, source=CLOUDWATCH.name))
-        self._subjects.keep_only(columns)
+                await self._publish(part, self._shown[metric.key])
+        if not keys:
+            return
+        async with poll.part(_SOURCES) as part:
+            columns = [each for columns in self._shown.values() for each in columns]
+            await self._publish(part, columns, partial(usage_sources, source=CLOUDWATCH.name))
+
+    def usage_expired(self, key: str) -> None:
+        self._shown.pop(key, None)
 
     def _begun(self) -> Mapping[str, float]:
         return {job_id: job.created or 0.0 for job_id, job in self._fleet.live.items()}
