@@ -224,5 +224,5 @@ def test_the_tables_are_the_contract_s() -> None:
         Status,
     )
     assert numbers == {str(number): v1.job_status(float(number))[0] for number in range(22)}
-    assert {v1.job_status(given) for given in (22.0,)} == {(Status.UNKNOWN, "JOBSTAT_22")}
+    assert {v1.job_status(given) for given in (22.0, "22.0", "JOBSTAT_22")} == {(Status.UNKNOWN, "JOBSTAT_22")}
     assert {v1.job_status(given)[1] for given in (math.nan, math.inf, 4.5, None)} == {""}

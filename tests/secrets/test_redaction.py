@@ -26,7 +26,7 @@ from trainfleet_exporter.config import Secret
 from trainfleet_exporter.errors import CloudError, Throttled
 from trainfleet_exporter.providers.alibaba_pai.api import PaiDialect
 from trainfleet_exporter.providers.canonical import canonical_request
-from trainfleet_exporter.providers.huawei_modelarts.api import HuaweiDialect, canonical_path
+from trainfleet_exporter.providers.huawei_modelarts.api import AomDialect, HuaweiDialect, canonical_path
 from trainfleet_exporter.providers.judging import ServerClock
 from trainfleet_exporter.providers.keys import GivenKeys
 from trainfleet_exporter.transport import (
@@ -132,7 +132,7 @@ CLOUDS = {
         lambda text: {"is_success": False, "error_code": "ModelArts.0001", "error_msg": text},
     ),
     "aom": Cloud(
-        lambda: HuaweiDialect("aom", _KEYS, ServerClock(), lambda: "p"),
+        lambda: AomDialect("aom", _KEYS, ServerClock(), lambda: "p"),
         _huawei_string,
         lambda text: {"status": "error", "errorType": "bad_data", "error": text},
         lambda text: {"status": "error", "errorType": "bad_data", "error": text},

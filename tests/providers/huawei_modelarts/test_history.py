@@ -52,7 +52,7 @@ def _poll(row: jobs.JobRow, now: float, *, began: float = 0.0, histories: JobHis
     histories = histories or JobHistories(ServerClock(started=T + began))
     job = jobs.job(row)
     assert job is not None
-    records = history.records(row.status or history.JobStatus(), job.status, job.created)
+    records = history.records(row.status or jobs.NO_STATUS, job.status, job.created)
     return shown(histories, job, records, T + now, since=T + began)
 
 

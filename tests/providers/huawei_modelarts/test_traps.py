@@ -147,7 +147,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     unknown = [line for line in await fleet.lines("jobs{") if 'status="unknown"' in line]
     words = dict(re.findall('platform_status="([^"]*)"} (.*)', "\n".join(unknown)))
     assert len(unknown) == len(words)
-    assert (words[""], words["JOBSTAT_UNKNOWN"]) == ("1", "2")
+    assert (words[""], words["JOBSTAT_UNKNOWN"], words["JOBSTAT_odd"]) == ("1", "1", "1")
 
 
 @trap("5 v1: jobs, versions, pods by log file, cards by place", V1)
@@ -171,7 +171,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
         ("job-demo.0", "each"): [
             {"metric": "gpuUtil", "value": ["40"]},
             {"metric": "gpuUtil", "value": ["60"]},
-            {"metric": "gpuMemUsage", "value": None},
+            {"metric": "gpuMemUsage", "value": ["-1"]},
             {"metric": "GpuMemUsage", "value": ["25"]},
         ],
     }

@@ -266,9 +266,6 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     npu["unit_num"] = "4"
     await fleet.exporter.poll_once()
     assert await fleet.value(accelerators) == 8  # jobs of the last list are still read
-    cloud.answer, cloud.v1_jobs[2]["job_id"], npu["unit_num"] = (lambda path, request: None), None, "2"
-    await fleet.exporter.poll_once()
-    assert await fleet.value(accelerators) == 4  # as is one that a malformed row may be about
 
 
 @pytest.mark.parametrize("name", trap.names)

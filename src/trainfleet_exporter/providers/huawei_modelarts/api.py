@@ -14,8 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from operator import attrgetter
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 from msgspec import Struct
@@ -30,19 +29,16 @@ from trainfleet_exporter.errors import (
     ServerTrouble,
     Throttled,
 )
-from trainfleet_exporter.fleet.lists import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.canonical import canonical_query, canonical_request, hmac_sha256, sha256
 from trainfleet_exporter.providers.huawei_modelarts.metrics import DEFAULT_INSTANCE
 from trainfleet_exporter.providers.judging import ServerClock, SignedDialect, error_of, kind_of
 from trainfleet_exporter.providers.key_search import KeyHttp
 from trainfleet_exporter.providers.keys import BackOff, Credential, Keys
 from trainfleet_exporter.providers.registry import BuildContext, open_transport
-from trainfleet_exporter.providers.values import whole
 from trainfleet_exporter.transport import Call, HttpAnswer, SignedRequest
 from trainfleet_exporter.transport.json_fields import mapping, number, printable, text
 
 T = TypeVar("T")
-Asked: TypeAlias = Callable[[int], Mapping[str, Any]]
 QUERY = "ListInstantQueryAomPromPost"
 RANGE = "ListRangeQueryAomPromPost"
 NAMES = "ListLabelValuesAomPromGet"
@@ -66,10 +62,14 @@ def public_endpoint(api: str, region: str) -> str:
     return f"https://{api}.{region}.{_DOMAINS.get(region, 'myhuaweicloud.com')}"
 
 
+class Project(Struct, gc=False):
+    id: str | None = None
+
+
 class ProjectsAnswer(Struct, gc=False):
     """KeystoneListProjects."""
 
-    projects: list[dict[str, object] | None] | None = None
+    projects: list[Project | None] | None = None
 
 
 class Api:
@@ -87,15 +87,16 @@ class Api:
         aom: str,
     ) -> None:
         self._transport = open_transport(config, context)
-        apis = ("modelarts", "iam", "aom") if aom else ("modelarts", "iam")
-        self.endpoints: Mapping[str, str] = {api: config.endpoint(api) for api in apis}
+        dialects = {"modelarts": HuaweiDialect, "iam": HuaweiDialect} | ({"aom": AomDialect} if aom else {})
+        self.endpoints: Mapping[str, str] = {api: config.endpoint(api) for api in dialects}
         self._key_http = KeyHttp(self._transport, context, config.endpoint, self.endpoints)
         self.identity, self.project_id = open_identity(self._key_http)
         """The credential, and the id of the project: empty while it is not known."""
-        self._clients = {
-            api: self._transport.client(url, HuaweiDialect(api, self.identity, context.clock, lambda: self.project_id))
-            for api, url in self.endpoints.items()
+        spoken = {
+            api: dialect(api, self.identity, context.clock, lambda: self.project_id)
+            for api, dialect in dialects.items()
         }
+        self._clients = {api: self._transport.client(self.endpoints[api], dialect) for api, dialect in spoken.items()}
         self._region, self._finding, self._back_off = config.region, asyncio.Lock(), BackOff()
         self._served: set[str] = set()
         """Operations that were answered."""
@@ -111,19 +112,16 @@ class Api:
         deadline: float,
         version: int = 2,
         unserved: T | None = None,
-        aom: bool = False,
         **options: Any,
     ) -> T:
-        """Make a call to ModelArts, with a path in the project, or to AOM's Prometheus API (`aom`), which takes
-        parameters in the URL, also with POST. `options` are those of Call.
+        """Make a call to ModelArts, with a path in the project. `options` are those of Call.
 
         `unserved` is returned if the region does not serve the operation: it answers 404, and has never answered else.
         """
-        project = await self._project(deadline)
-        path = f"/v1/{project}/{self._aom}aom/api/v1/{path}" if aom else f"/v{version}/{project}/{path}"
+        path = f"/v{version}/{await self._project(deadline)}/{path}"
         call = Call(operation=operation, path=path, query=query or {}, **options)
         try:
-            answer = await self._clients["aom" if aom else "modelarts"].call(call, into, deadline=deadline)
+            answer = await self._clients["modelarts"].call(call, into, deadline=deadline)
         except (RequestRefused, NotFound) as error:
             if unserved is None or error.status != 404 or operation in self._served:
                 raise
@@ -131,17 +129,13 @@ class Api:
         self._served.add(operation)
         return answer
 
-    async def list_all(
-        self, operation: str, path: str, into: type[Any], asked: Asked, *, by_offset: bool = False, **options: Any
-    ) -> Listing[Any]:
-        """Read a list of ModelArts. `into` has its `total` and `rows`, each of which has an `id`. `asked` returns
-        options of a page's call, given the number of the page, or that of its first row."""
-
-        async def read_page(at: int) -> Page[Any]:
-            page = await self.get(operation, path, into, **asked(at), **options)
-            return Page(whole(page.total), page.rows)
-
-        return await read_whole_list(read_page, id_of=attrgetter("id"), operation=operation, by_offset=by_offset)
+    async def aom(
+        self, operation: str, path: str, into: type[T], query: Mapping[str, str], *, deadline: float, **options: Any
+    ) -> T:
+        """Make a call to AOM's Prometheus API. Parameters are in the URL, also with POST, whose body is empty."""
+        path = f"/v1/{await self._project(deadline)}/{self._aom}aom/api/v1/{path}"
+        call = Call(operation=operation, path=path, query=query, **options)
+        return await self._clients["aom"].call(call, into, deadline=deadline)
 
     async def _project(self, deadline: float) -> str:
         """The project's id as a part of a path: the configured one, the credential's, or IAM's by the region's name."""
@@ -160,7 +154,7 @@ class Api:
         answer = await self._clients["iam"].call(call, ProjectsAnswer, deadline=deadline)
         if answer.projects is None:
             raise BadAnswer("the answer has no list of projects", operation=call.operation)
-        found = list(dict.fromkeys(text(project, "id") for project in answer.projects if project is not None))
+        found = list(dict.fromkeys(project.id or "" for project in answer.projects if project is not None))
         if len(found) != 1 or not found[0]:
             message = f"{len(found)} projects are named {self._region}; set project_id to one of them"
             raise AccessDenied(message, operation=call.operation)
@@ -257,13 +251,11 @@ class HuaweiDialect(SignedDialect):
 def judge(answer: HttpAnswer) -> CloudError | None:
     """None for a good answer; else what went wrong, by its HTTP status, or its code where that says more."""
     payload = answer.payload if isinstance(answer.payload, dict) else {}
-    code = printable(_first_text(payload, "errorType", "error_code", "errorCode", "code"), 80)
-    message = _first_text(payload, "error", "error_msg", "error_message", "errorMsg", "message")
+    code = printable(_first_text(payload, "error_code", "errorCode", "code"), 80)
+    message = _first_text(payload, "error_msg", "error_message", "errorMsg", "message")
     message = printable(_ACCESS_KEY.sub(r"\1 <secret>", message), 300)
-    has_failed = payload.get("is_success") is False or payload.get("status") == "error"
-    if has_failed and 200 <= answer.status < 300:  # v1 and AOM say so even with 200
-        refusal = ServerTrouble if code in _PASSING else RequestRefused
-        return refusal(message or "the service says that it failed", status=answer.status, code=code)
+    if 200 <= answer.status < 300 and payload.get("is_success") is False:  # v1 says so even with 200
+        return RequestRefused(message or "the service says that it failed", status=answer.status, code=code)
     kind = kind_of(answer.status)
     if kind is None:
         return None
@@ -284,3 +276,23 @@ def _first_text(payload: Mapping[str, Any], *names: str) -> str:
     """The first of these texts in an error body. IAM has them in `error`, or as the others have them."""
     found = (text(part, name) for part in (payload, mapping(payload, "error")) for name in names)
     return next(filter(None, found), "")
+
+
+class AomDialect(HuaweiDialect):
+    """Signed like every API of the cloud, with errors in the form of Prometheus (transport.Dialect)."""
+
+    def meaning(self, answer: HttpAnswer) -> CloudError | None:
+        """None for an answer that says `success`; else what went wrong, with Prometheus' own kind of error as code."""
+        error = super().meaning(answer)
+        payload = answer.payload if isinstance(answer.payload, dict) else {}
+        status, kind = text(payload, "status"), printable(text(payload, "errorType"), 80)
+        said = printable(text(payload, "error"), 300)
+        if error is not None:
+            error.code, error.message = kind or error.code, said or error.message
+            return error
+        if not payload or status == "success":
+            return None
+        if status != "error":
+            return BadAnswer("the answer does not say whether it is a success", status=answer.status)
+        refusal = ServerTrouble if kind in _PASSING else RequestRefused
+        return refusal(said or "the service says that it failed", status=answer.status, code=kind)

@@ -61,6 +61,15 @@ class Oidc(Section):
 class Credentials(CredentialsSection):
     """Credentials of one form."""
 
+    other_names = {  # noqa: RUF012 - a class variable of the base
+        "access_key_id": "access_key",
+        "ak": "access_key",
+        "access_key_secret": "secret_key",
+        "secret_access_key": "secret_key",
+        "sk": "secret_key",
+        "session_token": "security_token",
+        "ecs_ram_role": "ecs_agency",
+    }
     forms = (
         (("access_key", "secret_key"), ("security_token",)),
         (("username", "password", "domain_name"), ()),

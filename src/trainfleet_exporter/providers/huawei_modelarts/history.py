@@ -47,7 +47,7 @@ class TaskStatus(Struct, gc=False):
     """The end of a task."""
 
     task: str | None = None
-    exit_code: int | None = None
+    exit_code: float | None = None
 
 
 class TaskIp(Struct, gc=False):
@@ -208,6 +208,9 @@ def _exit_codes(state: JobStatus, status: Status) -> Iterator[tuple[str, int]]:
     for found in readable(state.task_statuses):
         if not found.task or found.exit_code is None or found.task in seen:
             continue
+        if not found.exit_code.is_integer():
+            unusable(found.exit_code, "malformed")
+            continue
         seen.add(found.task)
         if found.exit_code or status in FINISHED:
-            yield found.task, found.exit_code
+            yield found.task, int(found.exit_code)

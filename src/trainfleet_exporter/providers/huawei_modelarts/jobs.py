@@ -15,16 +15,16 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from sys import intern
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.fleet.collectors import collector
-from trainfleet_exporter.fleet.lists import Listing
+from trainfleet_exporter.fleet.lists import Listing, Page, read_whole_list
 from trainfleet_exporter.fleet.quantities import total
 from trainfleet_exporter.fleet.workspaces import WorkspaceRead, Workspaces
 from trainfleet_exporter.model import (
@@ -56,8 +56,8 @@ class WorkspaceRow(Struct, gc=False):
 
 
 class WorkspacesPage(Struct, gc=False):
-    total: float | None = field(name="total_count", default=None)
-    rows: list[WorkspaceRow | None] | None = field(name="workspaces", default=None)
+    total_count: float | None = None
+    workspaces: list[WorkspaceRow | None] | None = None
 
 
 class Tag(Struct, gc=False):
@@ -162,7 +162,7 @@ class JobsPage(Struct, gc=False):
     """`total` is how many jobs match in all."""
 
     total: float | None = None
-    rows: list[JobRow | None] | None = field(name="items", default=None)
+    items: list[JobRow | None] | None = None
 
 
 class Quota(Struct, gc=False):
@@ -176,6 +176,14 @@ class Quota(Struct, gc=False):
 class Quotas(Struct, gc=False):
     quotas: list[Quota] | None = None
 
+
+NO_METADATA: Final = JobMetadata()
+NO_STATUS: Final = JobStatus()
+NO_SPEC: Final = JobSpec()
+NO_RESOURCE: Final = Resource()
+NO_FLAVOR: Final = Flavor()
+NO_INFO: Final = FlavorInfo()
+NOT_ALLOCATED: Final = AllocatedResources()
 
 # Words.
 
@@ -199,15 +207,17 @@ RETRIES = "fault-tolerance/job-retry-num"
 # From answers to the model.
 
 
-def job(row: JobRow, workspace_id: str = "") -> Job:
-    """A job, in this workspace unless its row names one."""
-    metadata, state, spec = row.metadata or JobMetadata(), row.status or JobStatus(), row.spec or JobSpec()
-    resource, phase, runs = spec.resource or Resource(), state.phase or "", state.running_records
+def job(row: JobRow, workspace_id: str = "") -> Job | None:
+    """A job, in this workspace unless its row names one; None without an id."""
+    metadata, state, spec = row.metadata or NO_METADATA, row.status or NO_STATUS, row.spec or NO_SPEC
+    if not metadata.id:
+        return None
+    resource, phase, runs = spec.resource or NO_RESOURCE, state.phase or "", state.running_records
     status = JOB_STATUS.get(phase, Status.UNKNOWN)
     has_ended = status in FINISHED
     roles = [] if has_ended else list(_roles(row))
     return Job(
-        job_id=row.id,
+        job_id=metadata.id,
         name=metadata.name or "",
         job_type=row.kind or "",
         workspace_id=metadata.workspace_id or workspace_id,
@@ -282,21 +292,21 @@ def _roles(row: JobRow) -> Iterator[Role]:
     An unreadable role has an unknown number of nodes, and if the name of a task is unreadable, so has every role.
     """
     if not row.tasks:
-        resource = (row.spec or JobSpec()).resource or Resource()
+        resource = (row.spec or NO_SPEC).resource or NO_RESOURCE
         yield _role(resource.main_container_allocated_resources, resource.flavor_detail, amount(resource.node_count))
         return
-    names = dict.fromkeys((row.status or JobStatus()).tasks or ())
+    names = dict.fromkeys((row.status or NO_STATUS).tasks or ())
     counts = Counter(role_of(name) for name in names if isinstance(name, str) and name and None not in names)
     yield from (Role() for role in row.tasks if role is None)
     for role in readable(row.tasks):
-        flavor = role.task_resource or Flavor()
+        flavor = role.task_resource or NO_FLAVOR
         yield _role(flavor.main_container_allocated_resources, flavor, counts.get(role.role or ""))
 
 
 def _role(container: AllocatedResources | None, flavor: Flavor | None, nodes: float | None) -> Role:
     """What one node has: the main container's allocation, or else what its flavor says."""
-    container, flavor = container or AllocatedResources(), flavor or Flavor()
-    info, kind = flavor.flavor_info or FlavorInfo(), flavor.flavor_type or ""
+    container, flavor = container or NOT_ALLOCATED, flavor or NO_FLAVOR
+    info, kind = flavor.flavor_info or NO_INFO, flavor.flavor_type or ""
     found = Role(nodes, amount(container.cpu_core_num), amount(container.mem_size))
     if found.cpu is None and info.cpu is not None:
         found.cpu = amount(info.cpu.core_num)
@@ -336,7 +346,7 @@ class JobTasks(Struct, frozen=True, gc=False):
 
 def tasks(row: JobRow) -> JobTasks:
     """The tasks of a job. Their names are the same few in most jobs, and so are the objects."""
-    annotations, state = (row.metadata or JobMetadata()).annotations or {}, row.status or JobStatus()
+    annotations, state = (row.metadata or NO_METADATA).annotations or {}, row.status or NO_STATUS
     names = dict.fromkeys(intern(name) for name in state.tasks or () if isinstance(name, str) and name)
     return JobTasks(tuple(names), len(state.running_records or ()), whole(number(annotations.get(RETRIES))))
 
@@ -351,39 +361,46 @@ def role_of(task: str) -> str:
 Filter: TypeAlias = tuple[str, str, Sequence[str]]
 """(key, operator, values) of a search."""
 JOBS_PAGE, WORKSPACES_PAGE = 50, 1000
-_SEARCH = "ListTrainingJobs", "training-job-searches"
+_SEARCH = "ListTrainingJobs"
 
 
 async def list_workspaces(api: Api, deadline: float) -> Listing[WorkspaceRow]:
     """GET /v1/{project}/workspaces: those that the identity may enter; the default one in a region that does not serve
     workspaces. `offset` is a page's number."""
-
-    def page(number: int) -> Mapping[str, Any]:
-        return {"query": {"offset": str(number), "limit": str(WORKSPACES_PAGE), "filter_accessible": "true"}}
-
+    operation = "ListWorkspaces"
     given: Mapping[str, Any] = {"version": 1, "unserved": WorkspacesPage(1.0, [WorkspaceRow("0", "default")])}
-    return await api.list_all("ListWorkspaces", "workspaces", WorkspacesPage, page, deadline=deadline, **given)
+
+    async def read_page(number: int) -> Page[WorkspaceRow]:
+        query = {"offset": str(number), "limit": str(WORKSPACES_PAGE), "filter_accessible": "true"}
+        page = await api.get(operation, "workspaces", WorkspacesPage, query, deadline=deadline, **given)
+        return Page(whole(page.total_count), page.workspaces)
+
+    return await read_whole_list(read_page, id_of=attrgetter("id"), operation=operation)
 
 
 async def search_jobs(
     api: Api, workspace_id: str, filters: Sequence[Filter], *, deadline: float, **hosts: Sequence[str]
 ) -> Listing[JobRow]:
-    """POST /v2/{project}/training-job-searches, oldest first. `offset` is a page's number.
+    """Search all pages.
 
     `host_ips` selects jobs of the last 31 days on at most ten nodes. Only then do rows say where tasks run.
     """
 
-    def page(number: int) -> Mapping[str, Any]:
-        return _asked(workspace_id, filters, {"offset": number, "limit": JOBS_PAGE, **hosts})
+    async def read_page(number: int) -> Page[JobRow]:
+        page = await _search(api, workspace_id, filters, {"offset": number, "limit": JOBS_PAGE, **hosts}, deadline)
+        return Page(whole(page.total), page.items)
 
-    return await api.list_all(*_SEARCH, JobsPage, page, deadline=deadline)
+    return await read_whole_list(read_page, id_of=attrgetter("id"), operation=_SEARCH)
 
 
-def _asked(workspace_id: str, filters: Sequence[Filter], page: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what a call for one page of a search has."""
+async def _search(
+    api: Api, workspace_id: str, filters: Sequence[Filter], page: Mapping[str, Any], deadline: float
+) -> JobsPage:
+    """POST /v2/{project}/training-job-searches: one page, oldest first. `offset` is a page's number."""
     found = [{"key": key, "operator": operator, "value": list(values)} for key, operator, values in filters]
     asked = {"workspace_id": workspace_id, "filters": found, "sort_by": "create_time", "order": "asc", **page}
-    return {"method": "POST", "body": json.dumps(asked).encode(), "limits": PAGE}
+    given: Mapping[str, Any] = {"method": "POST", "body": json.dumps(asked).encode(), "limits": PAGE}
+    return await api.get(_SEARCH, "training-job-searches", JobsPage, deadline=deadline, **given)
 
 
 # The collectors.
@@ -437,15 +454,15 @@ class Jobs:
         listing = await search_jobs(self._api, read.part.key, [(key, "in", values)], deadline=deadline)
         read.part.dropped("malformed", listing.malformed)
         for job_id, row in listing.rows.items():
-            if key == "id" and job_id not in values:
-                continue
-            found, self._tasks[job_id] = job(row, read.part.key), tasks(row)
-            history = records(row.status or JobStatus(), found.status, found.created)
-            was = read.tracker.last_known(job_id)
-            if found.status in FINISHED and was and was.status in WAITING and was.restarts == found.restarts:
-                # It ended in the queue: it waited after its last run, and the end of that is not its own.
-                found, history = replace(found, finished=None), replace(history, intervals=None)
-            read.found[job_id] = found, history
+            found = job(row, read.part.key) if key != "id" or job_id in values else None
+            if found is not None:
+                self._tasks[job_id] = tasks(row)
+                history = records(row.status or NO_STATUS, found.status, found.created)
+                was = read.tracker.last_known(job_id)
+                if found.status in FINISHED and was and was.status in WAITING and was.restarts == found.restarts:
+                    # It ended in the queue: it waited after its last run, and the end of that is not its own.
+                    found, history = replace(found, finished=None), replace(history, intervals=None)
+                read.found[job_id] = found, history
         if key == "id" and listing.malformed:  # a malformed row may be that of a missing job
             read.lost += [job_id for job_id in values if job_id not in read.found]
 
@@ -479,10 +496,9 @@ class Jobs:
         created = "create_time", "between", (iso_time(now - self._window), iso_time(now))
         for phase in TERMINAL:
             filters = [("phase", "in", (phase,)), created]
-            asked = _asked(part.key, filters, {"offset": 0, "limit": 1})
-            page = await self._api.get(*_SEARCH, JobsPage, deadline=part.deadline, **asked)
+            page = await _search(self._api, part.key, filters, {"offset": 0, "limit": 1}, part.deadline)
             if (count := whole(page.total)) is None:
-                raise BadAnswer("the answer has no total", operation=_SEARCH[0])
+                raise BadAnswer("the answer has no total", operation=_SEARCH)
             counts.append(JobCount(part.key, JOB_STATUS[phase], phase, count))
         await part.publish(counts)
 

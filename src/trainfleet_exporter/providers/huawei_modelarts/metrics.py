@@ -12,7 +12,8 @@ import json
 import re
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any
 
 from trainfleet_exporter.families.usage import LEVELS, MEASURES, PROFILING, Family, Level, Measure, exposed
 from trainfleet_exporter.fleet.quantities import UNITS as UNITS_OF
@@ -26,13 +27,19 @@ CARD_LABELS = ("npu_id", "gpu_index")
 """Only the label of the job is proven. Series without one of the others are of the whole pod, or the whole job."""
 
 
-class Reading(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Reading:
     """What feeds the families of one meaning."""
 
     measure: Measure
     unit: str
     sources: Mapping[Accelerator | None, str]
     """The metrics of AOM by the kind of cards that have series (None: whole pods)."""
+
+    @property
+    def key(self) -> str:
+        """What follows the level in the names of families."""
+        return self.measure.suffix
 
     @property
     def families(self) -> list[Family]:
@@ -66,9 +73,13 @@ READINGS = tuple(
     Reading({**MEASURES, **PROFILING}[suffix], unit, {kind: f"ma_container_{name}" for kind, name in names.items()})
     for suffix, (unit, names) in _TABLE.items()
 )
-FAMILIES: Mapping[str, Family] = {family.suffix: family for reading in READINGS for family in reading.families}
+FAMILIES: Mapping[str, Family] = MappingProxyType(
+    {family.suffix: family for reading in READINGS for family in reading.families}
+)
 """By suffix."""
-UNITS: Mapping[str, Mapping[str, float]] = {key: UNITS_OF[family.quantity] for key, family in FAMILIES.items()}
+UNITS: Mapping[str, Mapping[str, float]] = MappingProxyType(
+    {suffix: UNITS_OF[family.quantity] for suffix, family in FAMILIES.items()}
+)
 """By family (after `trainfleet_`), the words that the config takes for its unit."""
 
 
@@ -120,16 +131,20 @@ def plans(
     """
     found, is_tried = list[Plan](), existing is None or None in existing
     for reading in READINGS:
-        suffix, units, free = reading.measure.suffix, UNITS_OF[reading.measure.quantity], list[Family]()
+        units, shown, free = (
+            UNITS_OF[reading.measure.quantity],
+            exposed(reading.families, deny, profiles),
+            list[Family](),
+        )
         for family in reading.families:
-            free += exposed([family], deny, profiles)
+            free += [family] if family in shown else []
             if (choice := chosen.get(family.suffix)) is not None:
                 targets, queries = dict.fromkeys(free, units[choice.unit]), [Query("", promql=choice.promql)]
-                found += [Plan(family.suffix, family.level, targets, suffix, queries)] if free else []
+                found += [Plan(family.suffix, family.level, targets, reading.key, queries)] if free else []
                 free = []
         queries = [Query(name, kind) for kind, name in reading.sources.items() if is_tried or name in (existing or ())]
         if free and queries:
             level: Level = "pod" if None in reading.sources else "device"
             targets = dict.fromkeys(free, units[reading.unit])
-            found.append(Plan(suffix, level, targets, suffix, queries))
+            found.append(Plan(reading.key, level, targets, reading.key, queries))
     return found

@@ -8,22 +8,23 @@ https://support.huaweicloud.com/intl/en-us/api-modelarts/ListPoolNodes.html
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.fleet.collectors import collector
-from trainfleet_exporter.fleet.lists import distinct, pages_by_token
+from trainfleet_exporter.fleet.lists import Page, distinct, pages_by_token, read_whole_list
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Accelerators, MaintenanceState, Node, NodeMaintenance, PoolStatus
 from trainfleet_exporter.polling import FairQueue, Part, Poll
 from trainfleet_exporter.providers.huawei_modelarts.api import Api, segment
-from trainfleet_exporter.providers.huawei_modelarts.jobs import LIVE, Jobs, search_jobs, tasks
+from trainfleet_exporter.providers.huawei_modelarts.jobs import JOBS_PAGE, LIVE, Jobs, search_jobs, tasks
 from trainfleet_exporter.providers.huawei_modelarts.pools import Amounts, Items, Lists, Object, Pools, devices
-from trainfleet_exporter.providers.values import POOL_STATUS, checked_code, number, quantity, readable, utc_time
+from trainfleet_exporter.providers.values import POOL_STATUS, checked_code, number, quantity, readable, utc_time, whole
 from trainfleet_exporter.transport import PAGE
 
 # The answers, with the fields that are read.
@@ -61,8 +62,8 @@ class EventRow(Struct, gc=False, rename="camel"):
 
 
 class EventsPage(Struct, gc=False):
-    total: float | None = field(name="count", default=None)
-    rows: list[EventRow | None] | None = field(name="events", default=None)
+    count: float | None = None
+    events: list[EventRow | None] | None = None
 
 
 # Words.
@@ -128,6 +129,8 @@ NODES_PAGE, EVENTS_PAGE = 500, 100
 """Rows of a page."""
 NODES_AT_ONCE = 10
 """The number of nodes in one search."""
+_MOST_SEARCHES = 100
+"""For the nodes of tasks, in one poll. More are made in turn: jobs stay on their nodes unless they start again."""
 
 
 class Nodes:
@@ -151,12 +154,18 @@ class Nodes:
         self._names = {pool_id: names for pool_id, names in self._names.items() if pool_id in pool_ids}
         if self._has_jobs:
             await self._fleet.wait_briefly(poll.deadline)  # otherwise tasks are found an interval after their jobs
-        jobs = [job for job in self._fleet.live.values() if job.pool_id in self._names]
-        pairs = sorted({(job.pool_id, job.workspace_id) for job in jobs})
-        self._jobs.places = {pair: found for pair, found in self._jobs.places.items() if pair in pairs}
-        self._placed = {"tasks on {} of workspace {}".format(*pair): pair for pair in pairs}
+        jobs = Counter(
+            (job.pool_id, job.workspace_id) for job in self._fleet.live.values() if job.pool_id in self._names
+        )
+        self._jobs.places = {pair: found for pair, found in self._jobs.places.items() if pair in jobs}
+        pairs, calls = {"tasks on {} of workspace {}".format(*pair): pair for pair in sorted(jobs)}, 0.0
+        self._placed = {}
+        for key in self._turns.order(pairs):
+            calls += len(self._names[pairs[key][0]]) / NODES_AT_ONCE + jobs[pairs[key]] / JOBS_PAGE
+            if calls <= _MOST_SEARCHES or not self._placed:
+                self._placed[key] = pairs[key]
         poll.keep_only([*pool_ids, *self._placed])
-        await self._turns.read_each(poll, self._placed, self._read_tasks, at_once=self._fleet.at_once)
+        self._turns.was_read(await poll.read_each(self._placed, self._read_tasks, at_once=self._fleet.at_once))
 
     def nodes_expired(self, key: str) -> None:
         """Tasks may run elsewhere by now. The addresses of a pool's nodes stay known while their list fails."""
@@ -206,10 +215,14 @@ class Nodes:
         await self._event_turns.read_each(poll, workspace_ids, self._read_events, at_once=self._fleet.at_once)
 
     async def _read_events(self, part: Part) -> None:
-        def page(offset: int) -> Mapping[str, Any]:
-            return {"query": {"workspaceId": part.key, "offset": str(offset), "limit": str(EVENTS_PAGE)}}
+        operation, path = "ListScheduledEvents", "scheduled-events"
 
-        given: Mapping[str, Any] = {"version": 1, "limits": PAGE, "by_offset": True, "deadline": part.deadline}
-        listing = await self._api.list_all("ListScheduledEvents", "scheduled-events", EventsPage, page, **given)
+        async def read_page(offset: int) -> Page[EventRow]:
+            query = {"workspaceId": part.key, "offset": str(offset), "limit": str(EVENTS_PAGE)}
+            given: Mapping[str, Any] = {"version": 1, "limits": PAGE}
+            page = await self._api.get(operation, path, EventsPage, query, deadline=part.deadline, **given)
+            return Page(whole(page.count), page.events)
+
+        listing = await read_whole_list(read_page, id_of=attrgetter("id"), operation=operation, by_offset=True)
         part.dropped("malformed", listing.malformed)
         await self._events.publish(part, filter(None, map(maintenance, listing.rows.values())))

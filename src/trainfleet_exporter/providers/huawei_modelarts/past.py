@@ -113,7 +113,8 @@ class ModelArtsPast(Past):
     async def _search(self, workspace_id: str, query: Sequence[Filter], deadline: float) -> AsyncIterator[Life]:
         listing = await search_jobs(self._api, workspace_id, query, deadline=deadline)
         for row in listing.rows.values():
-            yield job_life(row, shown_tags=self._metrics.job_labels)
+            if (life := job_life(row, shown_tags=self._metrics.job_labels)) is not None:
+                yield life
         self.dropped["malformed"] += listing.malformed
 
     # Usage.
@@ -148,15 +149,17 @@ class ModelArtsPast(Past):
                 found.put(*reading)
             for track in (*found.tracks(each.targets), *(found.sources(AOM.name) if decides else ())):
                 yield track
-            lost.update(found.dropped)
+            lost.update(found.dropped if each.is_first else ())
         self.dropped.update(lost)
 
 
-def job_life(row: JobRow, *, shown_tags: Collection[str]) -> Life:
-    """The life of a job by its row."""
+def job_life(row: JobRow, *, shown_tags: Collection[str]) -> Life | None:
+    """The life of a job by its row; None without an id."""
     # An ended job does not show what it asked for; a running one does.
     state = row.status or JobStatus()
     now, then = job_of(row), job_of(replace(row, status=replace(state, phase="Running")))
+    if now is None or then is None:
+        return None
     if now.status in FINISHED and now.finished is None and now.started is not None and now.duration is not None:
         now = replace(now, finished=now.started + now.duration)
     history, names = records(state, now.status, now.created), tasks(row).names

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 from operator import attrgetter
-from typing import Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, field
 
@@ -181,6 +181,9 @@ class PoolMonitor(Struct, gc=False):
     metrics: list[MonitorMetric] | UnsetType | None = UNSET
 
 
+NO_AMOUNTS: Final = AmountsTable()
+NO_WORKLOADS: Final[Listing[WorkloadRow]] = Listing({})
+
 # Words.
 
 WORKLOAD_STATUS = JOB_STATUS | {"Queue": Status.QUEUED, "Pending": Status.STARTING}
@@ -241,7 +244,7 @@ def pool_amounts(row: RuntimeRow | None) -> PoolAmounts | None:
     if row is None or row.metadata is None or not row.metadata.name:
         return None
     capacity, allocated = (
-        ((row.table or {}).get(word) or AmountsTable()).value or {} for word in ("capacity", "allocated")
+        ((row.table or {}).get(word) or NO_AMOUNTS).value or {} for word in ("capacity", "allocated")
     )
     return PoolAmounts(
         pool_id=row.metadata.name,
@@ -455,9 +458,7 @@ class Pools:
         return may_wait
 
     async def _read_queue(self, part: Part, pool_id: str, *, may_wait: bool) -> None:
-        listing: Listing[WorkloadRow] = Listing({})
-        if may_wait:
-            listing = await self._workloads(pool_id, QUEUED, part)
+        listing = await self._workloads(pool_id, QUEUED, part) if may_wait else NO_WORKLOADS
         rows, kinds = listing.rows.values(), self._kinds.get(pool_id, ())
         asked, given = queue(pool_id, rows, kinds, unreadable=listing.malformed), places(rows)
 

@@ -113,6 +113,8 @@ class Found:
     accelerator: Accelerator
     targets: Mapping[Family, float]
     readings: Sequence[Reading]
+    is_first: bool = True
+    """Whether no other one has the same readings for other families: what is dropped counts once."""
 
     def incomplete(self, jobs: Mapping[str, JobParts], *, dated: bool = False) -> set[tuple[Key, int]]:
         """Return the jobs and pods that have no sums, each with the time (0 if not `dated`): a part has no reading, or
@@ -150,7 +152,7 @@ class Found:
         found.take(keys, [now] * len(keys), values)
         found.spoiled |= {key for key, _ in self.incomplete(jobs)}
         shown = found.of_families(self.targets, period=0)
-        dropped.update(found.dropped)
+        dropped.update(found.dropped if self.is_first else ())
         return shown
 
 
@@ -173,27 +175,23 @@ class ArrayReadings:
         self._found: defaultdict[tuple[str, bool], list[Reading]] = defaultdict(list)
         """By metric in small letters, and whether readings are those of cards."""
 
-    def add(self, pod_id: str, answer: Metrics, *, of_cards: bool = False) -> bool:
-        """Take over what a task or pod uses, or each of its cards (`statistic_type=each`). Return whether there is
-        anything.
+    def add_pod(self, pod_id: str, answer: Metrics) -> bool:
+        """Take over what one task or pod uses; return whether there is anything."""
+        found = [self._put((item.metric or "").lower(), (pod_id,), item, answer) for item in answer.metrics or ()]
+        self.dropped["no_data"] += not any(found)
+        return any(found)
+
+    def add_cards(self, pod_id: str, answer: Metrics) -> None:
+        """Take over what each card of a pod does (`statistic_type=each`).
 
         What distinguishes cards is documented nowhere: their place among equal names is taken for it.
         """
-        places, is_any = Counter[str](), False
+        places = Counter[str]()
         for item in answer.metrics or ():
             name = (item.metric or "").lower()
-            card = (str(places[name]), kind_of(name)) if of_cards else ()
-            places[name] += 1
-            if name not in _METRICS or item.value is None:
-                self.dropped["malformed"] += 1
-                continue
-            # A kind of device that is not there is all -1: nothing is missing then.
-            is_shown = not of_cards or MEASURES[_METRICS[name][0]].device is not None
-            if is_shown and (number := newest(answer, item.value)) is not None:
-                self._found[name, of_cards].append(((self._job_id, pod_id, *card), 0.0, number))
-                is_any = True
-        self.dropped["no_data"] += not (is_any or of_cards)
-        return is_any
+            if name in _METRICS and MEASURES[_METRICS[name][0]].device is not None:
+                self._put(name, (pod_id, str(places[name]), kind_of(name)), item, answer)
+                places[name] += 1
 
     def shown(self, source: str) -> list[object]:
         """Return what is shown of now, with the values of the job and its source."""
@@ -206,6 +204,16 @@ class ArrayReadings:
             shown += found.columns(jobs, Subjects(), self.dropped)
         named = [UsageSource(self._job_id, source, None)] if any(c.family.level == "pod" for c in shown) else []
         return [*page_readings(shown), *named]
+
+    def _put(self, name: str, key: Key, item: MetricValues, answer: Metrics) -> bool:
+        """Take over the sample of one metric; return whether there is one."""
+        if name not in _METRICS or item.value is None:
+            self.dropped["malformed"] += 1
+            return False
+        # A kind of device that is not there is all -1: nothing is missing then.
+        if (number := newest(answer, item.value)) is not None:
+            self._found[name, len(key) > 1].append(((self._job_id, *key), 0.0, number))
+        return number is not None
 
 
 # The collector.
@@ -236,7 +244,7 @@ def collector_of_task_metrics(
             except NotFound as error:
                 missing = error  # the task or the whole job was deleted in the meantime
                 continue
-            is_there |= readings.add(task, answer)
+            is_there |= readings.add_pod(task, answer)
             del answer  # before the next call
         shown = readings.shown(SOURCE)
         count(part, readings.dropped)

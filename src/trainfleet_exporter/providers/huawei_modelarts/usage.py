@@ -123,8 +123,8 @@ def readings(
                 yield own, (key, each.time, number)
 
 
-def by_kind(plan: Plan, answers: Collection[OfKind]) -> Iterator[Found]:
-    """Yield the readings of each kind of accelerator and level, with the families that they feed.
+def by_family(plan: Plan, answers: Collection[OfKind]) -> Iterator[Found]:
+    """Yield what feeds families: readings of one kind those with the kind as a label, all readings the others.
 
     Labels may differ between jobs: each has the level of its finest readings, and coarser ones are malformed. Of
     several readings of one key and time, the mean counts: their labels do not say of which pods they are.
@@ -134,12 +134,18 @@ def by_kind(plan: Plan, answers: Collection[OfKind]) -> Iterator[Found]:
     groups = defaultdict(lambda: defaultdict(list))
     for kind, (key, time, value) in answers:
         groups[finest[key[0]], kind][key, time].append(value)
-    for (length, kind), found in groups.items():
-        fed = {family: factor for family, factor in plan.targets.items() if KEY_LENGTHS[family.level] <= length}
-        if length < KEY_LENGTHS[plan.level]:
-            fed = {family: factor for family, factor in fed.items() if family.is_ratio}
-        means = [(*at, sum(some) / len(some)) for at, some in found.items()]
-        yield Found(next(level for level in LEVELS if KEY_LENGTHS[level] == length), kind, fed, means)
+    means = {each: [(*at, sum(some) / len(some)) for at, some in found.items()] for each, found in groups.items()}
+    for level in LEVELS:
+        length = KEY_LENGTHS[level]
+        by_kind = {kind: found for (parts, kind), found in means.items() if parts == length}
+        fed = [each for each in plan.targets if KEY_LENGTHS[each.level] <= length]
+        fed = [each for each in fed if each.is_ratio or KEY_LENGTHS[plan.level] <= length]
+        labeled = {each: plan.targets[each] for each in fed if each.is_by_accelerator or each.level == "device"}
+        others = {each: plan.targets[each] for each in fed if each not in labeled}
+        if by_kind and others:
+            yield Found(level, "gpu", others, [*chain.from_iterable(by_kind.values())])
+        for kind, found in by_kind.items() if labeled else ():
+            yield Found(level, kind, labeled, found, is_first=not others)
 
 
 # The calls.
@@ -154,7 +160,7 @@ async def metric_names(api: Api, *, deadline: float) -> Collection[str | None] |
     None: names are not served here, and queries may be."""
     options: Mapping[str, Any] = {"no_data": lambda answer: answer.data in ([], None)}
     try:
-        answer = await api.get(NAMES, "label/__name__/values", MetricNames, aom=True, deadline=deadline, **options)
+        answer = await api.aom(NAMES, "label/__name__/values", MetricNames, {}, deadline=deadline, **options)
     except (RequestRefused, NotFound):
         return None
     if isinstance(answer.data, UnsetType):
@@ -182,7 +188,7 @@ async def read(
         rows = await query_rows(api, query.text(window, job_ids), within, deadline=deadline)
         found = readings(rows, query.accelerator, jobs, lost)
         answers += [each for each in found if within is None or each[1][0][0] in jobs]  # in a range, others are many
-    return list(by_kind(plan, answers))
+    return list(by_family(plan, answers))
 
 
 async def query_rows(api: Api, promql: str, within: Range | None, *, deadline: float) -> Iterator[Series | None]:
@@ -196,7 +202,7 @@ async def query_rows(api: Api, promql: str, within: Range | None, *, deadline: f
         parameters |= {"start": str(start), "end": str(within.end - 1), "step": str(MINUTE)}  # both are included
     options: dict[str, Any] = {"method": "POST", "limits": limits}
     options["no_data"] = lambda answer: answer.data is not None and answer.data.result in ([], None)
-    data = (await api.get(operation, path, QueryAnswer, parameters, aom=True, deadline=deadline, **options)).data
+    data = (await api.aom(operation, path, QueryAnswer, parameters, deadline=deadline, **options)).data
     if data is None or data.result_type != kind or isinstance(data.result, UnsetType):
         raise BadAnswer(f"the answer is not a {kind}", operation=operation)
     return (decode_value(row, Series) for row in data.result or ())
@@ -271,52 +277,51 @@ class Usage:
         self._sources.hold(set[str]().union(*shown.values()))
 
     async def _serve(self, poll: Poll, running: Mapping[str, Job]) -> None:
-        """Read all that AOM has, claim its jobs, then show it. A job whose accelerators AOM does not know is left to
-        task metrics, though not before AOM was waited for."""
+        """Read and show what AOM has, the metrics of accelerators first: a job whose accelerators AOM does not know is
+        left to task metrics, though not before AOM was waited for."""
         now = asyncio.get_running_loop().time()
-        until = now + _READING * (poll.deadline - now)
+        until, found = now + _READING * (poll.deadline - now), set[str]()
         jobs = {job_id: JobParts(job, self._tasks_of(job_id)) for job_id, job in running.items()}
         try:
-            await self._learn(until)
+            await self._learn(poll, until)
             asked = {plan.key: plan for plan in self._plans}
-            first, *others = self._turns.order(asked)
-            answers = {first: await self._ask(poll, asked[first], jobs, until)}  # it shows whether AOM answers at all
+            first, *others = sorted(self._turns.order(asked), key=lambda key: asked[key].suffix != ACCELERATORS)
+            early = await self._ask(poll, asked[first], jobs, until)  # it shows whether AOM answers at all
         except (CloudError, NotReady) as error:
             await self._replace(poll, running, error, until)
             return
-        asking = (self._ask(poll, asked[key], jobs, until) for key in others)
-        answers |= zip(others, await asyncio.gather(*asking, return_exceptions=True), strict=True)
         self._is_replaced = False
         poll.keep_only([*asked, _SOURCES])
-        columns = {key: each for key, each in answers.items() if not isinstance(each, BaseException)}
-        served = {
-            key: frozenset(subject.keys[0] for column in each for subject in column.subjects)
-            for key, each in columns.items()
-        }
-        shown = {key: self._shown.get(key, frozenset()) for key in asked} | served
-        lacking = self._lacking(jobs, shown)
-        withheld = {job_id for job_id in lacking if self._sources.is_missed(running[job_id])}
-        shown |= {key: job_ids - withheld for key, job_ids in served.items()}
-        shown[_SOURCES] = frozenset[str]().union(*shown.values())
-        self._hold(shown)
+        self._hold({key: job_ids for key, job_ids in self._shown.items() if key in (*asked, _SOURCES)})
+        used: list[Column] = []
 
-        async def show(part: Part) -> None:
-            answer = answers[part.key]
-            if isinstance(answer, BaseException):
-                raise answer
+        async def read(part: Part) -> None:
+            """Claim the jobs of an answer, then show them."""
+            columns = early if part.key == first else await self._ask(poll, asked[part.key], jobs, until)
+            if isinstance(columns, CloudError):
+                raise columns
+            lacking = self._lacking(jobs) if asked[part.key].suffix != ACCELERATORS else frozenset()
+            withheld = {job_id for job_id in lacking if self._sources.is_missed(running[job_id])}
+            served = frozenset(subject.keys[0] for column in columns for subject in column.subjects)
+            found.update(served)
+            self._hold({**self._shown, part.key: served - withheld})
+            used.extend(columns)
             await publish_fresh(
                 part,
-                answer,
+                columns,
                 fleet=self._fleet,
                 begun=lambda: dict.fromkeys(self._fleet.live.keys() - withheld, 0.0),
             )
 
-        self._turns.was_read(await poll.read_each(asked, show, at_once=1))
-        self._subjects.keep_only(chain.from_iterable(columns.values()))
+        done = await poll.read_each([first], read, at_once=1)
+        self._turns.was_read(done | await poll.read_each(others, read, at_once=self._fleet.at_once))
+        self._subjects.keep_only(used)
+        shown = frozenset[str]().union(*(job_ids for key, job_ids in self._shown.items() if key != _SOURCES))
+        self._hold({**self._shown, _SOURCES: shown})
         async with poll.part(_SOURCES) as part:
-            live = sorted(shown[_SOURCES] & self._fleet.live.keys())
+            live = sorted(shown & self._fleet.live.keys())
             await part.publish([UsageSource(job_id, SOURCE, None) for job_id in live])
-        self._sources.end_poll(running, frozenset[str]().union(*served.values()) - lacking, is_refused=False)
+        self._sources.end_poll(running, found - self._lacking(jobs), is_refused=False)
 
     async def _replace(self, poll: Poll, running: Mapping[str, Job], error: Exception, until: float) -> None:
         """Leave usage to task metrics if AOM is not served here, or denies it while they have some; else raise."""
@@ -333,38 +338,45 @@ class Usage:
             poll.warn("AOM is not available; usage comes from task metrics", error=error)
         self._is_replaced = True
 
-    async def _learn(self, deadline: float) -> None:
+    async def _learn(self, poll: Poll, deadline: float) -> None:
         """Read the metrics' names if that is due. Raises CloudError, and NotReady if none is of training jobs.
 
         A metric that AOM does not have may come with the first job that uses an accelerator of its kind.
         """
         now = asyncio.get_running_loop().time()
         if not self._plans or now >= self._renew_at:
-            names = await metric_names(self._api, deadline=deadline)
-            self._plans, self._renew_at = plans(names, *self._chosen), now + _HOUR
+            try:
+                names = await metric_names(self._api, deadline=deadline)
+                self._plans, self._renew_at = plans(names, *self._chosen), now + _HOUR
+            except CloudError as error:
+                if not self._plans or is_refusal(error):
+                    raise
+                poll.lacks("names of metrics", error)
         if not self._plans:
             raise NotReady("AOM has no metric of training jobs")
 
     async def _ask(
         self, poll: Poll, plan: Plan, jobs: Mapping[str, JobParts], until: float
-    ) -> list[Column] | BaseException:
+    ) -> list[Column] | CloudError:
         """Return what AOM has of running jobs, or why there is nothing. Raises what closes AOM as such."""
         window = min(_LONGEST, max(self._fleet.max_data_age, 2 * poll.interval))
-        lost = Counter[str]()
+        lost, columns = Counter[str](), list[Column]()
         try:
             found = await read(self._api, plan, jobs, window, lost, deadline=until)
         except CloudError as error:
             if is_refusal(error):
                 raise
-            return error
+            return error.with_traceback(None)  # which holds the answer
         now, is_known = self._fleet.clock.now(), self._fleet.is_known
-        shown = [each.columns(jobs, self._subjects, lost, now=now, is_known=is_known) for each in found]
+        for each in found:
+            columns += each.columns(jobs, self._subjects, lost, now=now, is_known=is_known)
         count(poll, lost)
-        return [*chain.from_iterable(shown)]
+        return columns
 
-    def _lacking(self, jobs: Mapping[str, JobParts], shown: Mapping[str, Set[str]]) -> Set[str]:
-        """The jobs whose accelerators AOM does not know, by its latest good answers."""
+    def _lacking(self, jobs: Mapping[str, JobParts]) -> Set[str]:
+        """The jobs whose accelerators AOM does not know, by its latest good answer."""
         if self._is_alone or ACCELERATORS not in self._exposed:
             return frozenset()
-        known = set[str]().union(*(shown[plan.key] for plan in self._plans if plan.suffix == ACCELERATORS))
+        of_cards = [plan.key for plan in self._plans if plan.suffix == ACCELERATORS]
+        known = set[str]().union(*(self._shown.get(key, ()) for key in of_cards))
         return {job_id for job_id, parts in jobs.items() if parts.counts["device"]} - known

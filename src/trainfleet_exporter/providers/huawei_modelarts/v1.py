@@ -16,11 +16,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from trainfleet_exporter.config import ProviderConfig
 from trainfleet_exporter.errors import NotFound
-from trainfleet_exporter.fleet.lists import Listing, with_unread
+from trainfleet_exporter.fleet.lists import Listing, Page, read_whole_list
 from trainfleet_exporter.fleet.usage import count
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import FINISHED, Accelerators, Job, JobCount, Pod, Status
@@ -36,7 +36,7 @@ from trainfleet_exporter.providers.huawei_modelarts.jobs import (
     seconds,
 )
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import ArrayReadings, JobParts, Metrics
-from trainfleet_exporter.providers.values import amount, readable, unix_time, whole
+from trainfleet_exporter.providers.values import amount, number, readable, unix_time, whole
 from trainfleet_exporter.transport import BULK, PAGE
 from trainfleet_exporter.transport.json_fields import counting_unusable
 
@@ -49,31 +49,26 @@ class JobRow(Struct, gc=False):
     job_id: str | int | None = None
     job_name: str | None = None
     version_id: str | int | None = None
-    status: float | None = None
+    status: str | float | None = None
     create_time: float | None = None
     duration: float | None = None
 
     @property
-    def id(self) -> str:
-        """The id of the job; empty if the row has none."""
-        return id_text(self.job_id)
-
-    @property
     def shown_id(self) -> str:
         """The id under which the version is shown."""
-        return f"{self.id}/{id_text(self.version_id)}"
+        return f"{id_text(self.job_id)}/{id_text(self.version_id)}"
 
 
 class JobsPage(Struct, gc=False):
-    total: float | None = field(name="job_total_count", default=None)
-    rows: list[JobRow | None] | None = field(name="jobs", default=None)
+    job_total_count: float | None = None
+    jobs: list[JobRow | None] | None = None
 
 
 class Version(Struct, gc=False):
     """A version of a job. `gpu_num` and `npu_info` are of one of its `worker_server_num` nodes."""
 
     version_id: str | int | None = None
-    status: float | None = None
+    status: str | float | None = None
     create_time: float | None = None
     start_time: float | None = None
     duration: float | None = None
@@ -125,11 +120,12 @@ JOB_STATUS = {
 _time = partial(unix_time, per_second=1000)
 
 
-def job_status(given: float | None) -> tuple[Status, str]:
-    """The common word and the platform's own, such as JOBSTAT_RUNNING."""
-    if (code := whole(given)) is None:
-        return Status.UNKNOWN, ""
-    return JOB_STATUS.get(code, (Status.UNKNOWN, f"JOBSTAT_{code}"))
+def job_status(given: str | float | None) -> tuple[Status, str]:
+    """The common word and the platform's own, such as JOBSTAT_RUNNING. Another one gets the same beginning."""
+    if (code := whole(number(given))) is not None:
+        return JOB_STATUS.get(code, (Status.UNKNOWN, f"JOBSTAT_{code}"))
+    shown = given if isinstance(given, str) else f"{given:.0f}" if given is not None and given.is_integer() else ""
+    return Status.UNKNOWN, shown and f"JOBSTAT_{shown.removeprefix('JOBSTAT_')}"
 
 
 def is_live(row: JobRow) -> bool:
@@ -203,7 +199,7 @@ class JobsV1(PerObjectCollector):
 
     def __init__(self, api: Api, config: ProviderConfig, fleet: Workspaces, interval: float) -> None:
         super().__init__("jobs_v1", interval, workers=fleet.at_once)
-        self._api, self._get = api, partial(api.get, version=1)
+        self._get = partial(api.get, version=1)
         self._fleet, self._window = fleet, min(config.job_window, LONGEST_WINDOW)
         self._listed: dict[str, list[JobRow]] = {}
         """By workspace, the live jobs of its last list that could be read."""
@@ -227,26 +223,26 @@ class JobsV1(PerObjectCollector):
             async with poll.part(_LIST + workspace_id) as part:
                 listing = await self._list(workspace_id, part.deadline)
                 part.dropped("malformed", listing.malformed)
-                rows, since = listing.rows, self._fleet.clock.now() - self._window
-                known = {row.id: row for row in self._listed[workspace_id]} | rows
-                live = [key for key, row in rows.items() if is_live(row)]
-                kept = with_unread(live, known, malformed=listing.malformed, named=rows)
-                self._listed[workspace_id] = [known[key] for key in kept]
-                await part.publish(counts(workspace_id, rows.values(), since=since))
+                rows, since = listing.rows.values(), self._fleet.clock.now() - self._window
+                self._listed[workspace_id] = [row for row in rows if is_live(row)]
+                await part.publish(counts(workspace_id, rows, since=since))
         lists = reversed(self._listed.items())  # of a job in several, the first one counts
         self._live = {row.shown_id: (workspace_id, row) for workspace_id, rows in lists for row in rows}
 
     async def _list(self, workspace_id: str, deadline: float) -> Listing[JobRow]:
-        def page(number: int) -> Mapping[str, Any]:
-            page = {"per_page": str(V1_PAGE), "page": str(number + 1), "workspace_id": workspace_id, "order": "asc"}
-            return {"query": page, "version": 1, "limits": PAGE}
+        operation = "ListTrainingJobsV1"
 
-        return await self._api.list_all("ListTrainingJobsV1", "training-jobs", JobsPage, page, deadline=deadline)
+        async def read_page(number: int) -> Page[JobRow]:
+            query = {"per_page": str(V1_PAGE), "page": str(number + 1), "workspace_id": workspace_id, "order": "asc"}
+            page = await self._get(operation, "training-jobs", JobsPage, query, deadline=deadline, limits=PAGE)
+            return Page(whole(page.job_total_count), page.jobs)
+
+        return await read_whole_list(read_page, id_of=lambda row: id_text(row.job_id), operation=operation)
 
     async def poll(self, part: Part) -> None:
         """Read one job: the version that its row names, or one that says nothing if the answer does not have it."""
         workspace_id, row = self._live[part.key]
-        path, version_id = f"training-jobs/{segment(row.id)}/versions", id_text(row.version_id)
+        path, version_id = f"training-jobs/{segment(id_text(row.job_id))}/versions", id_text(row.version_id)
         try:
             answer = await self._get("ListTrainingJobVersions", path, Versions, deadline=part.deadline, limits=BULK)
             named = [each for each in answer.versions or () if id_text(each.version_id) == version_id]
@@ -272,9 +268,9 @@ class JobsV1(PerObjectCollector):
         with_cards = any(item.count for item in shown.accelerators) or not shown.accelerators
         for pod in found:
             try:
-                readings.add(pod.pod_id, await self._metrics(path, pod.pod_id, "all", part))
+                readings.add_pod(pod.pod_id, await self._metrics(path, pod.pod_id, "all", part))
                 if with_cards:
-                    readings.add(pod.pod_id, await self._metrics(path, pod.pod_id, "each", part), of_cards=True)
+                    readings.add_cards(pod.pod_id, await self._metrics(path, pod.pod_id, "each", part))
             except NotFound as error:
                 part.lacks(f"figures of pod {pod.pod_id}", error)  # it takes nothing else along
         usage = readings.shown("metric_statistic")

@@ -104,7 +104,7 @@ async def test_roles_with_different_cards_have_sums_together(fleet_of: FleetOf) 
         assert await shown(cloud, fleet, *power) == {}
 
 
-async def test_cards_of_both_kinds_are_two_ratios_and_no_sum(fleet_of: FleetOf) -> None:
+async def test_cards_of_both_kinds_are_one_sum_and_two_ratios(fleet_of: FleetOf) -> None:
     async with fleet_of(alone()) as (cloud, fleet):
         gpu, npu = ({"flavor_info": {kind: {"unit_num": 1, "product_name": kind}}} for kind in ("gpu", "npu"))
         cloud.jobs = [running("a", "worker-0", "server-0")]
@@ -112,7 +112,7 @@ async def test_cards_of_both_kinds_are_two_ratios_and_no_sum(fleet_of: FleetOf) 
         cloud.jobs[0]["tasks"] = [{"role": role, "task_resource": resource} for role, resource in roles]
         mine, other = card("a", "worker-0", 0, 10, "gpu_index"), card("a", "server-0", 0, 30)
         cloud.aom = {GPU_HELD: [mine], HELD: [other], GPU: [mine], NPU: [other]}
-        assert await shown(cloud, fleet, "job_accelerator_memory_usage") == {}
+        assert await shown(cloud, fleet, "job_accelerator_memory_usage") == {"a": 40 * MIB}
         assert await shown(cloud, fleet, "job_accelerator_u") == {"a": 0.1, "a npu": 0.3}
 
 

@@ -130,6 +130,7 @@ async def test_queries_of_the_config_and_another_instance(fleet_of: FleetOf) -> 
         (httpx.Response(422, json={"status": "error", "errorType": "execution", "error": "no"}), "client"),
         (httpx.Response(503, json={"status": "error", "errorType": "timeout", "error": "no"}), "server"),
         (httpx.Response(200, json={"status": "error", "errorType": "timeout", "error": "no"}), "server"),
+        (httpx.Response(200, json={"data": {"resultType": "vector", "result": []}}), "bad_answer"),
         (httpx.Response(200, json={"status": "success", "data": {"resultType": "matrix", "result": []}}), "bad_answer"),
         (httpx.Response(200, json={"status": "success"}), "bad_answer"),
         (httpx.Response(200, json=[]), "bad_answer"),
