@@ -35,7 +35,7 @@ from trainfleet_exporter.providers.aws_sagemaker.credentials import load
 from trainfleet_exporter.providers.aws_sagemaker.provider import AwsSageMaker
 from trainfleet_exporter.providers.key_search import KeyHttp, NoHttp, without_calls
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.transport import CALLER, Account, Attempt, Caller, CallLimits, HttpSettings, Transport
+from trainfleet_exporter.transport import Account, Attempt, CallLimits, HttpSettings, Transport
 
 PROFILE = 'profile "default" of ~/.aws/config or ~/.aws/credentials'
 KEYS = "aws_access_key_id = AKIA{0}\naws_secret_access_key = planted-secret-{0}\n"
@@ -502,13 +502,13 @@ def is_running(pid: str) -> bool:
 
 
 @asynccontextmanager
-async def searching() -> AsyncIterator[tuple[Any, KeyHttp]]:
+async def searching(seconds: float = 60) -> AsyncIterator[tuple[Any, KeyHttp]]:
     """The search of one exporter, which may be repeated."""
     context = BuildContext(settings=Global(), account=Account("test", CallLimits()), observe=print)
     config = AwsSageMakerConfig(name="p", platform="aws_sagemaker", region="us-east-1")
     transport = Transport(account=context.account, http=HttpSettings(), observe=print)
     http = KeyHttp(transport, context, config.endpoint, {})
-    http.deadline = asyncio.get_running_loop().time() + 60
+    http.deadline = asyncio.get_running_loop().time() + seconds
     try:
         yield partial(load, config=config), http
     finally:
@@ -540,27 +540,23 @@ def test_hang_of_botocore_costs_one_thread(home: Path, services: AwsServices, mo
     asyncio.run(use())
 
 
-def test_search_ends_with_its_fetch(home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("begun", [0.01, 2.0], ids=["while the thread works", "while it waits for a response"])
+def test_search_ends_with_fetch(
+    begun: float, home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
     arrange(ENVIRONMENTS["web identity of the environment"], home, services, monkeypatch)
-    callers, caller = list[Caller | None](), Caller("jobs")
-
-    async def hang(*_: object) -> None:
-        callers.append(CALLER.get())
-        await asyncio.sleep(2.5)  # a client ends its calls by the deadline of the fetch
 
     async def use() -> None:
-        CALLER.set(caller)
-        for begun in (0.01, 2.0):  # while the thread works, and while it waits for a response
-            async with searching() as (find, http):
-                with pytest.raises(TimeoutError):
-                    await asyncio.wait_for(find(None, os.environ, http), begun)
-                for thread in [thread for thread in threading.enumerate() if thread.name == THREAD_NAME]:
-                    await asyncio.to_thread(thread.join, 10)
-                    assert not thread.is_alive()
+        async with searching(begun) as (find, http):
+            call, http.call = http.call, lambda *_: asyncio.wait_for(asyncio.sleep(60), begun)  # type: ignore[method-assign]
+            with pytest.raises(CloudError):
+                await find(None, os.environ, http)
+            await asyncio.gather(*(asyncio.to_thread(t.join) for t in threading.enumerate() if t.name == THREAD_NAME))
+            (home / "token").write_text("NEW.TOKEN")
+            http.call, http.deadline = call, http.deadline + 60  # type: ignore[method-assign]
+            assert (await find(None, os.environ, http)).access_key_id == "STS.pod.NEW.TOKEN"
 
-    monkeypatch.setattr(KeyHttp, "call", hang)
     asyncio.run(use())
-    assert callers == [caller] * 2
 
 
 def test_global_sts_has_a_region(home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch) -> None:
