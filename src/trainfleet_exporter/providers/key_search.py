@@ -322,27 +322,11 @@ def parse_ini(text: str) -> dict[str, dict[str, str]]:
     return {name: dict(parser.items(name)) for name in parser.sections()}
 
 
-_SAME = (
-    ("access_key_id", "access_key", "ak"),
-    ("access_key_secret", "secret_access_key", "secret_key", "sk"),
-    ("security_token", "session_token"),
-    ("ecs_ram_role", "ecs_agency"),
-    ("oidc", "web_identity"),
-)
-"""Names of one thing in several clouds."""
-
-
 class CredentialsSection(Section):
     """The credentials in one of several forms; without the section, the vendor's default chain."""
 
     forms: ClassVar[Sequence[tuple[tuple[str, ...], tuple[str, ...]]]]
     """The keys that each form needs, and those that it may have. The first form is an access key and its token."""
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Suggest the name of this cloud to who writes that of another."""
-        ours = [(name, words) for words in _SAME for name in words if name in cls.model_fields]
-        cls.other_names = {word: name for name, words in ours for word in words if word != name}
 
     def given_keys(self) -> tuple[Secret, ...]:
         """The key id, its secret and its token, if the section has keys that sign calls as they are; else nothing."""

@@ -184,8 +184,9 @@ Credential: TypeAlias = GivenKeys | FetchedKeys
 class BackOff:
     """Makes a request, and after its failure raises that error again until a pause is over."""
 
-    _error: CloudError | None = None
-    _until = -math.inf
+    def __init__(self) -> None:
+        self._error: CloudError | None = None
+        self._until = -math.inf
 
     async def run(self, request: Callable[[], Awaitable[T]]) -> T:
         """The result of the request. Raises CloudError. A request that was not sent makes no pause."""

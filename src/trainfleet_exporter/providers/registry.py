@@ -26,10 +26,12 @@ class Identity(Protocol):
     @property
     def origin(self) -> str:
         """Their source for users; never the credentials themselves."""
+        ...
 
     @property
     def expires(self) -> float | None:
         """Unix seconds at which the credentials in use end; None for those that do not, or while there are none."""
+        ...
 
 
 class Provider(Protocol):
@@ -46,6 +48,7 @@ class Provider(Protocol):
     @property
     def endpoints(self) -> Mapping[str, str]:
         """The base URL of each API that is called, by its label `api`."""
+        ...
 
     async def aclose(self) -> None: ...
 
@@ -84,14 +87,16 @@ class Platform:
 
 def open_transport(config: ProviderConfig, context: BuildContext) -> Transport:
     """The transport that all APIs of one provider share: its account's limits, the HTTP settings of its config."""
-    given = config.http
-    http = HttpSettings(
-        proxy_url=None if given.proxy_url is None else given.proxy_url.reveal(),
-        ca_file=given.ca_file,
-        connect_timeout=given.connect_timeout,
-        request_timeout=given.request_timeout,
+    return Transport(
+        account=context.account,
+        http=HttpSettings(
+            proxy_url=None if config.http.proxy_url is None else config.http.proxy_url.reveal(),
+            ca_file=config.http.ca_file,
+            connect_timeout=config.http.connect_timeout,
+            request_timeout=config.http.request_timeout,
+        ),
+        observe=context.observe,
     )
-    return Transport(account=context.account, http=http, observe=context.observe)
 
 
 def installed_platforms() -> dict[str, Platform]:

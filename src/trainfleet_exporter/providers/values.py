@@ -22,9 +22,16 @@ from trainfleet_exporter.transport.json_fields import as_number, unusable
 
 T = TypeVar("T")
 POOL_STATUS = {
-    **dict.fromkeys(("Ready", "Running", "Available"), PoolStatus.READY),
-    **dict.fromkeys(("Creating", "Waiting", "Checking"), PoolStatus.CREATING),
-    **dict.fromkeys(("Abnormal", "Error", "CreationFailed", "ScalingFailed"), PoolStatus.ABNORMAL),
+    "Ready": PoolStatus.READY,
+    "Running": PoolStatus.READY,
+    "Available": PoolStatus.READY,
+    "Creating": PoolStatus.CREATING,
+    "Waiting": PoolStatus.CREATING,
+    "Checking": PoolStatus.CREATING,
+    "Abnormal": PoolStatus.ABNORMAL,
+    "Error": PoolStatus.ABNORMAL,
+    "CreationFailed": PoolStatus.ABNORMAL,
+    "ScalingFailed": PoolStatus.ABNORMAL,
     "Deleting": PoolStatus.DELETING,
 }
 """The words that both clouds have for the state of a pool or node."""

@@ -85,6 +85,15 @@ class Oidc(Section):
 class Credentials(CredentialsSection):
     """Credentials of one form."""
 
+    other_names = {  # noqa: RUF012 - a class variable of the base
+        "access_key": "access_key_id",
+        "ak": "access_key_id",
+        "secret_key": "access_key_secret",
+        "secret_access_key": "access_key_secret",
+        "sk": "access_key_secret",
+        "session_token": "security_token",
+        "ecs_agency": "ecs_ram_role",
+    }
     forms = (
         (("access_key_id", "access_key_secret"), ("security_token",)),
         (("access_key_id", "access_key_secret", "role_arn"), ("security_token", "external_id")),

@@ -18,12 +18,12 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from contextvars import copy_context
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
+from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Annotated, Any, TypeAlias
 from urllib.parse import parse_qsl
@@ -87,6 +87,16 @@ class Credentials(CredentialsSection):
         (("role_arn",), ("profile", "external_id")),
         *(((key,), ()) for key in ("profile", "web_identity")),
     )
+    other_names = {  # noqa: RUF012 - a class variable of the base
+        "access_key": "access_key_id",
+        "ak": "access_key_id",
+        "access_key_secret": "secret_access_key",
+        "secret_key": "secret_access_key",
+        "sk": "secret_access_key",
+        "security_token": "session_token",
+        "oidc": "web_identity",
+    }
+
     access_key_id: SecretText | None = None
     """Access key id of an IAM user or role."""
     secret_access_key: SecretText | None = None
@@ -138,7 +148,7 @@ _QUOTED = re.compile(r"""'[^']*'|"[^"]*"|\([^)]*\)|\S*/\S*""")
 _never = partial(datetime.fromtimestamp, 0.0, UTC)
 """The time for botocore, by which no keys are about to expire."""
 _SEARCHES: dict[str, Any] = {}
-"""The future of the latest search by the provider's name: none begins while another hangs."""
+"""The future of the latest search by the provider's name: none begins while another hangs, which costs two threads."""
 
 
 async def load(section: Credentials | None, environ: Mapping[str, str], http: NoHttp, *, config: Any = None) -> Keys:
@@ -146,32 +156,43 @@ async def load(section: Credentials | None, environ: Mapping[str, str], http: No
     if section is not None and (parts := section.given_keys()):
         return GivenKeys(*parts).current()
     search = _Search(section, config, http)
-    found = await _in_thread(search, config.name, http.deadline) if isinstance(http, KeyHttp) else search.run()
+    found = await _make_calls(search, config.name, http.deadline) if isinstance(http, KeyHttp) else search.run()
     if isinstance(found, CloudError):
         raise found
     return found
 
 
-async def _in_thread(search: _Search, name: str, deadline: float) -> Keys | CloudError:
-    """Run a search in a thread, from which it has its calls made here."""
-    search.loop, hangs = asyncio.get_running_loop(), "can this machine read AWS' profiles?"
+async def _make_calls(search: _Search, name: str, deadline: float) -> Keys | CloudError:
+    """Run a search in a thread, and make its calls here."""
+    loop, threads, hangs = asyncio.get_running_loop(), DaemonThreadExecutor(), "can this machine read AWS' profiles?"
     if name in _SEARCHES and not _SEARCHES[name].done():
         return RequestTimedOut(f"an earlier search for credentials still hangs: {hangs}").not_attempted()
-    # In the context of the poll, which the calls get from the thread.
-    _SEARCHES[name] = DaemonThreadExecutor().submit(copy_context().run, search.run)
-    found = asyncio.wrap_future(_SEARCHES[name])
-    await asyncio.wait([found], timeout=max(deadline - search.loop.time(), 0.0) + 0.5)
-    return found.result() if found.done() else RequestTimedOut(f"the search for credentials hangs: {hangs}")
+    _SEARCHES[name] = threads.submit(lambda: search.asked.put(search.run()))
+    try:
+        while True:
+            async with asyncio.timeout_at(max(deadline, loop.time()) + 0.5):  # wait_for can lose the end of a poll
+                call = await loop.run_in_executor(threads, search.asked.get)
+            if isinstance(call, Keys | CloudError):
+                return call
+            try:
+                search.answers.put(await call())
+            except Exception as error:  # noqa: BLE001 - the search reports it
+                search.answers.put(error)
+    except TimeoutError:
+        return RequestTimedOut(f"the search for credentials hangs: {hangs}")
+    finally:  # a thread that waits ends
+        search.answers.put(RequestTimedOut("the poll has ended"))
 
 
 class _Search:
     """One search by botocore, in a thread that blocks while others make its calls."""
 
-    loop: asyncio.AbstractEventLoop
-    """What makes the calls. Not needed without any."""
-
     def __init__(self, given: Credentials | None, config: Any, http: NoHttp) -> None:
         self._given, self._config, self._http = given or Credentials.model_construct(), config, http
+        self.asked: SimpleQueue[Any] = SimpleQueue()
+        """Functions that make a call, and at last what `run` returns."""
+        self.answers: SimpleQueue[Any] = SimpleQueue()
+        """To each call, the answer or an error."""
         self._before, self._source, self._keys_said = "", "the default chain", ""
         """The beginning of an error: what was searched in vain, what is being searched, and keys of the profile."""
         self._called = ""
@@ -385,10 +406,14 @@ class _Search:
         text = answer if isinstance(answer, str) else json.dumps(answer)
         return AWSResponse(request.url, 200, {}, SimpleNamespace(stream=lambda: [text.encode()]))
 
-    def _ask(self, call: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """Have a call made by the event loop, and wait for its answer. Raises CloudError."""
+    def _ask(self, call: Callable[[], Awaitable[Any]]) -> Any:
+        """Have a call made, and wait for its answer. Raises CloudError."""
         self._http.asks(self._origin)
-        return asyncio.run_coroutine_threadsafe(call(), self.loop).result()
+        self.asked.put(call)
+        answer = self.answers.get()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
 
 def _meaning(error: Exception) -> CloudError:
