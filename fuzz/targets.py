@@ -181,8 +181,8 @@ def alibaba_pai(data: bytes) -> None:
 def _usage_of(answer: task_metrics.Metrics) -> object:
     job = v1.job(v1.JobRow(1), v1.Version(), workspace_id="0")
     readings = task_metrics.ArrayReadings(job.job_id, task_metrics.JobParts(job, ["pod"]))
-    readings.add("pod", answer)
-    readings.add("pod", answer, of_cards=True)
+    readings.add_pod("pod", answer)
+    readings.add_cards("pod", answer)
     return readings.shown("task")
 
 

@@ -31,7 +31,7 @@ _POOL_MONITOR = "ModelArts pools/{pool}/monitor"
 
 def _usage_sources(reading: Reading, level: Level) -> Iterator[str]:
     """Return the sources of a reading of jobs, pods or devices."""
-    arrays = [metric for metric, (suffix, _) in METRICS.items() if suffix == reading.measure.suffix]
+    arrays = [metric for metric, (suffix, _) in METRICS.items() if suffix == reading.key]
     of_v1 = ", ".join(metric[0].upper() + metric[1:] for metric in arrays if not metric.startswith("npu"))
     of_aom = ", ".join(reading.sources.values())
     if arrays and reading.measure.is_ratio and level != "device":

@@ -95,8 +95,6 @@ _WORDS = {
     "cores?": "Core",
     "m(illi)?cores?": "mCore",
     "watts?": "W",
-    "milliwatts?": "mW",
-    "kilowatts?": "kW",
     "celsius|\N{DEGREE SIGN}c|\N{DEGREE CELSIUS}": "C",
 }
 """By pattern, in any case, what these words mean."""

@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.lists import Page, distinct, pages_by_token, read_whole_list
 from trainfleet_exporter.fleet.workspaces import Workspaces
@@ -24,7 +23,7 @@ from trainfleet_exporter.polling import FairQueue, Part, Poll
 from trainfleet_exporter.providers.huawei_modelarts.api import Api, segment
 from trainfleet_exporter.providers.huawei_modelarts.jobs import JOBS_PAGE, LIVE, Jobs, search_jobs, tasks
 from trainfleet_exporter.providers.huawei_modelarts.pools import Amounts, Items, Lists, Object, Pools, devices
-from trainfleet_exporter.providers.values import POOL_STATUS, checked_code, number, quantity, readable, utc_time, whole
+from trainfleet_exporter.providers.values import POOL_STATUS, checked_code, quantity, readable, utc_time, whole
 from trainfleet_exporter.transport import PAGE
 
 # The answers, with the fields that are read.
@@ -43,7 +42,7 @@ NodeRow: TypeAlias = Object[NodeState]
 
 
 class NodesPage(Items[NodeRow], gc=False):
-    """`continue` of the metadata is the token for the next page; without it, and rows that remain, there is none."""
+    """`continue` of the metadata is the token for the next page; without it there is none."""
 
     metadata: dict[str, str | float | None] | None = None
 
@@ -178,11 +177,7 @@ class Nodes:
         async def read_page(token: str) -> tuple[Sequence[NodeRow | None], str]:
             query = {"limit": str(NODES_PAGE), **({"continue": token} if token else {})}
             page = await self._api.get(operation, path, NodesPage, query, deadline=part.deadline, limits=PAGE)
-            metadata = page.metadata or {}
-            following = str(metadata.get("continue") or "")
-            if not following and number(metadata.get("remainingItemCount")):
-                raise BadAnswer("the list ends before its last row", operation=operation)
-            return page.rows(operation), following
+            return page.rows(operation), str((page.metadata or {}).get("continue") or "")
 
         rows = [node(part.key, row) async for page in pages_by_token(read_page, operation) for row in page]
         found, _ = distinct(part, rows, attrgetter("node_name"))
