@@ -113,8 +113,8 @@ async def test_an_end_without_its_last_history_is_shown(of_two: OfTwo) -> None:
     async with of_two() as (cloud, fleet):
         last = {"/api/v1/jobs/a": httpx.Response(404, json={"Code": "NotFound"}), "/api/v1/jobs/b": DENIED}
         cloud.answer = lambda operation, query: last.get(query["path"])
-        for number in (0, 1):
-            end(cloud, number)
+        end(cloud, 0)
+        end(cloud, 1)
         await poll_jobs(fleet)
         assert [await shown(fleet, job_id) for job_id in "ab"] == ["succeeded", "succeeded"]
         assert fleet.own("collector_errors_total", collector="jobs", reason="auth") == 1  # of b: a is gone
@@ -126,8 +126,7 @@ async def test_a_malformed_row_of_a_look_up_is_no_lost_job(of_two: OfTwo) -> Non
         await poll_jobs(fleet)
         rows = [job(f"j{number}", "Succeeded") for number in range(12)]
         malformed = httpx.Response(200, json={"TotalCount": 12, "Jobs": [{"JobId": 7.5}, *rows[1:]]})
-        cloud.answer = lambda operation, query: malformed if "JobIds" in query else None
-        cloud.jobs = []
+        cloud.jobs, cloud.answer = [], lambda operation, query: malformed if "JobIds" in query else None
         await poll_jobs(fleet)
         assert await fleet.value(SUCCEEDED) == 11
         assert fleet.own("dropped_readings_total", collector="jobs", reason="malformed") == 1
