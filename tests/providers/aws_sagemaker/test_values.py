@@ -142,9 +142,6 @@ async def test_a_spot_job_that_waits_again_holds_nothing(fleet_of: FleetOf) -> N
         await fleet.runner("jobs").tick()
         assert await fleet.value('job_status{job_id="a",status="restarting"}') == 1
         assert await fleet.value('job_holds_resources{job_id="a"}') == 0
-        cloud.points["a/algo-1", "GPUUtilization"] = [(START + 5, 800.0)]
-        await fleet.runner("usage").tick()
-        assert await fleet.lines("job_accelerator_utilization_ratio") == []
         before = {"preparing": 100, "running": 510}
         assert _phases(await fleet.lines("job_phase_seconds")) == {**before, "queued": 20}
         assert await step(fleet, "Starting", 50) == (0, START - 500, {**before, "queued": 80})

@@ -193,7 +193,7 @@ class Usage:
     @collector("usage")
     async def usage(self, poll: Poll) -> None:
         await self._fleet.listed.wait(poll.deadline)
-        jobs = [job for job in self._fleet.live_jobs() if job.status in _MEASURED and job.holds_resources is not False]
+        jobs = [job for job in self._fleet.live_jobs() if job.status in _MEASURED]
         self._subjects.keep_only(each for shown in self._shown.values() for each in shown)
         batches = list(_queries(self._targets, jobs))
         now, age = self._fleet.clock.now(), max(self._fleet.max_data_age, 2 * poll.interval)
