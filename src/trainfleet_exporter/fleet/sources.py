@@ -110,3 +110,4 @@ class JobSources:
 
     def _forget(self) -> None:
         self._known = {key: answer for key, answer in self._known.items() if key[0] in self._fleet.live}
+        self._answered = {job_id: used for job_id, used in self._answered.items() if job_id in self._fleet.live}
