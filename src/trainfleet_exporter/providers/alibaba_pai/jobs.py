@@ -88,8 +88,7 @@ class PodRow(Row):
     gmt_create_time: str | None = None
     gmt_start_time: str | None = None
     gmt_finish_time: str | None = None
-    history_pods: list[PodRow] | None = None
-    """Its earlier incarnations."""
+    history_pods: list[PodRow] | None = None  # its earlier incarnations
 
 
 class JobRow(Row):
@@ -324,10 +323,12 @@ def pods(row: JobRow) -> list[object]:
     if given is None:
         unusable({}, "no_data")
     replaced = Counter(dict.fromkeys(() if given is None else requested, 0))
-    for item in sorted(given or (), key=lambda item: (item and item.gmt_create_time) or "", reverse=True):
+    dated = sorted(filter(None, given or ()), key=lambda item: item.gmt_create_time or "")
+    newest = {item.pod_id: item for item in dated}
+    for item in given or ():
         if item is None or not item.pod_id:
             unusable({}, "malformed")
-        elif item.pod_id in found:
+        elif item is not newest[item.pod_id]:
             unusable({}, "duplicate")
         else:
             pod = found[item.pod_id] = _pod(row.job_id or "", item.pod_id, item)
@@ -481,10 +482,9 @@ class Jobs:
 
     async def _look_up_list(self, read: WorkspaceRead, job_ids: Sequence[str]) -> None:
         listing = await self._list(read, {"JobIds": ",".join(job_ids), "StartTime": EVER}, read.until)
-        rows = [listing.rows[job_id] for job_id in job_ids if job_id in listing.rows]
         if listing.malformed:  # a malformed row may be that of a missing job
             read.lost += [job_id for job_id in job_ids if job_id not in listing.rows]
-        read.found |= await self._translate(read, rows)
+        read.found |= await self._translate(read, [listing.rows[key] for key in job_ids if key in listing.rows])
 
     async def _translate(self, read: WorkspaceRead, rows: Iterable[JobRow]) -> Found:
         """The jobs of some rows, with their histories."""
