@@ -126,6 +126,21 @@ async def test_no_request_is_sent_without_the_lease(monkeypatch: pytest.MonkeyPa
     assert (server.connections, server.heads, rig.outcomes) == (1, [], [])
 
 
+@pytest.mark.parametrize("connected", [False, True])
+async def test_a_lease_that_is_lost_before_a_retry_hides_no_error(connected: bool) -> None:
+    asked = list[httpx.Request]()
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        if len(asked) > 1:
+            raise LeaseLost("the connection is there")
+        return json_answer(503)
+
+    rig = Rig(answer, account=Account("test", CallLimits(), may_call=lambda: connected or not asked))
+    assert isinstance(await rig.failure(), ServerTrouble)
+    assert rig.outcomes == ["server"]
+
+
 # Throttling
 
 
