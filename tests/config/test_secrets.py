@@ -78,6 +78,9 @@ def test_old_text_serves_while_its_file_hangs(tmp_path: Path, monkeypatch: pytes
     assert [secret.reveal() for _ in range(3)] == [TEXT] * 3
     assert begun.wait(60)  # its thread may begin late
     assert attempts == [tmp_path / "key"]
+    monkeypatch.setattr(files, "NEXT_SECONDS", 0.02)
+    with pytest.raises(AccessDenied, match=r"within 0\.02 seconds"):  # another one delays its reader less
+        Secret.from_file(tmp_path / "other")
     release.set()
 
 

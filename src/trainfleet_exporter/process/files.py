@@ -11,10 +11,8 @@ from typing import Any, TypeAlias, TypeVar
 
 from trainfleet_exporter.process.threads import DaemonThreadExecutor
 
-READ_SECONDS = 2.0
-"""Longest time for reading a file. Callers block an event loop, but wait only once while the file hangs."""
-PIPE_SECONDS = 10.0
-"""Longest time for reading a file that may be a pipe, whose writer begins late."""
+READ_SECONDS, NEXT_SECONDS, PIPE_SECONDS = 2.0, 0.25, 10.0
+"""Longest time for reading a file, for one while another one hangs (callers block an event loop), and for a pipe."""
 
 T = TypeVar("T")
 Stamp: TypeAlias = tuple[int, int, int]
@@ -34,7 +32,8 @@ def read_regular_file(path: Path, most: int, *, unless: Stamp | None = None) -> 
     A thread reads at most `most` bytes. Raises OSError, whose `strerror` says why the file is unusable, and ValueError
     for what is not a path.
     """
-    return in_time(path, lambda: _read(path, most, unless), READ_SECONDS)
+    none_hangs = all(each.done() for each in _hanging.values())
+    return in_time(path, lambda: _read(path, most, unless), READ_SECONDS if none_hangs else NEXT_SECONDS)
 
 
 def in_time(path: Path, read: Callable[[], T], seconds: float) -> T:
