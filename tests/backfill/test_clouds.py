@@ -194,7 +194,7 @@ def _shown(tracks: Iterable[Track]) -> list[tuple[Readings, Sequence[int]]]:
     return [(track.shown, track.times) for track in tracks if isinstance(track.shown, Readings)]
 
 
-def test_point_without_value_loses_one_minute_of_a_sum() -> None:
+def test_unusable_point_loses_one_minute_of_a_sum() -> None:
     name = "POD_NETWORK_RECEIVE_RATE"
     (feed,) = feeds({name: MetricMeta(name, "B/s")}, JOB_FAMILIES, {})[0].values()
     assert {family.level for family in feed.targets} == {"job", "pod"}

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.backfill.rig import MIDNIGHT, samples
+from trainfleet_exporter import model
 from trainfleet_exporter.backfill.parts import DayParts, State
 from trainfleet_exporter.backfill.series import PLACES, Namer, records
 from trainfleet_exporter.config import Global, Metrics
@@ -92,6 +93,8 @@ def test_series_have_the_names_and_labels_of_the_page() -> None:
         series = namer.of_track(track)
         return None if series is None else series.labels
 
+    device = Readings(model.DeviceUsage, "utilization", [Subject(("j", "p", "0", "npu"))], [0.0], "npu")
+    assert labels(_track(device)) == f'{first},job_id="j",pod_id="p",device="0",accelerator="npu"'
     job = Readings(JobUsage, "values.accelerator_utilization", [Subject(("j",))], [0.0], "npu")
     assert labels(_track(job)) == f'{first},job_id="j",accelerator="npu"'
     assert labels(_track(UsageSource("j", "aom", None))) == f'{first},job_id="j",source="aom"'
