@@ -20,11 +20,6 @@ async def _read(*pages: Page[dict[str, str]]) -> Listing[dict[str, str]]:
     return await read_whole_list(page, id_of=lambda row: row.get("id"), operation="ListThings")
 
 
-async def test_rows_without_id_and_non_objects_are_counted() -> None:
-    listing = await _read(Page(5, [{"id": "a"}, {"id": ""}, None, {}, {"id": "b"}]))
-    assert listing == Listing({"a": {"id": "a"}, "b": {"id": "b"}}, malformed=3)
-
-
 @pytest.mark.parametrize(
     ("found", "known", "malformed", "named", "expected"),
     [

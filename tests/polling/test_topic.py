@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from tests.support.clock import run_stepped
-from trainfleet_exporter.errors import NotReady
 from trainfleet_exporter.polling import Topic
 
 
@@ -39,23 +38,6 @@ def test_a_poll_due_at_the_same_time_may_begin_last(late: float) -> None:
 
 def test_a_poll_due_later_is_waited_for_a_second_only() -> None:
     assert run_stepped(lambda: _waited(_polled(good=False), takes=30.0, late=600.0)) == 1.0
-
-
-def test_a_poll_that_raises_keeps_the_list_and_makes_it_unknown() -> None:
-    topic = _polled(good=True)
-    with pytest.raises(ValueError, match="broken"), topic.polling():
-        raise ValueError("broken")
-    assert (topic.value, topic.version, topic.is_known, topic.is_whole) == (("a",), 2, False, False)
-    assert run_stepped(topic.get) == ("a",)
-
-
-def test_an_unknown_empty_list_is_not_ready() -> None:
-    topic: Topic[tuple[str, ...]] = Topic("workspaces", ())
-    topic.publish((), known=False)
-    with pytest.raises(NotReady, match="the list of workspaces could not be read"):
-        run_stepped(topic.get)
-    topic.publish(())
-    assert run_stepped(topic.get) == ()
 
 
 def _polled(good: bool | None, whole: bool | None = None) -> Topic[tuple[str, ...]]:
