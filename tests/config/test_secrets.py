@@ -55,8 +55,8 @@ def test_a_named_pipe_is_refused_at_once(tmp_path: Path) -> None:
 def test_a_file_that_does_not_respond_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file server that is down blocks the read for good."""
     release = threading.Event()
-    monkeypatch.setattr(files, "READ_SECONDS", 0.01)
-    monkeypatch.setattr(files, "_read", lambda *given: release.wait(60))
+    for name, value in {"READ_SECONDS": 0.01, "_hanging": {}, "_read": lambda *given: release.wait(60)}.items():
+        monkeypatch.setattr(files, name, value)
     with pytest.raises(AccessDenied, match=r"it could not be read within 0\.01 seconds"):
         Secret.from_file(tmp_path / "key")
     release.set()
@@ -72,13 +72,11 @@ def test_old_text_serves_while_its_file_hangs(tmp_path: Path, monkeypatch: pytes
         begun.set()
         release.wait(60)
 
-    monkeypatch.setattr(files, "READ_SECONDS", 0.01)
-    monkeypatch.setattr(files, "_read", hang)
-
+    for name, value in {"READ_SECONDS": 0.01, "NEXT_SECONDS": 0.02, "_hanging": {}, "_read": hang}.items():
+        monkeypatch.setattr(files, name, value)
     assert [secret.reveal() for _ in range(3)] == [TEXT] * 3
     assert begun.wait(60)  # its thread may begin late
     assert attempts == [tmp_path / "key"]
-    monkeypatch.setattr(files, "NEXT_SECONDS", 0.02)
     with pytest.raises(AccessDenied, match=r"within 0\.02 seconds"):  # another one delays its reader less
         Secret.from_file(tmp_path / "other")
     release.set()
