@@ -293,6 +293,11 @@ class JobHistories:
             yield JobTime(job.job_id, phases)
         yield from known.constant
 
+    def last_fault(self, job_id: str, word: str) -> float:
+        """Return the Unix time of the latest fault of a job that the platform gives this cause; 0 without one."""
+        faults = self._known.get(job_id, _Known()).faults or {}
+        return max([fault.at for fault, _ in faults.values() if fault.platform_cause == word], default=0.0)
+
     def end(self, job: Job, seen: float) -> JobEnd:
         """Return the whole life of a job that has ended. A poll found the end at the Unix time `seen`."""
         known = self._known.get(job.job_id, _Known())

@@ -92,11 +92,14 @@ class JobTracker:
         `lost` are missing jobs whose look-up failed. `pending` are those that are looked up next: they are shown as
         they were, but not in two polls.
         """
-        for job in found.values():
-            self._forget_earlier_life(job)
         live: dict[str, Job] = {}
         for job_id, job in found.items():
-            self._count(job, now)
+            earlier = self.last_known(job_id) or self.ended.get(job_id, (None,))[0] or self._ending.get(job_id)
+            if earlier and earlier.created != job.created and None not in (earlier.created, job.created):
+                for of_id in (self.live, self.ended, self.lost, self._counted, self._ending):
+                    of_id.pop(job_id, None)
+            if job.status in FINISHED:
+                self._count(job, now)
             if job.status not in FINISHED or job.holds_resources:
                 live[job_id] = job
                 self.ended.pop(job_id, None)  # a platform may restart an ended job under its old id
@@ -147,17 +150,8 @@ class JobTracker:
     def last_known(self, job_id: str) -> Job | None:
         return self.live.get(job_id) or self.lost.get(job_id, (None,))[0]
 
-    def _forget_earlier_life(self, job: Job) -> None:
-        key = job.job_id
-        before = self.last_known(key) or self.ended.get(key, (None,))[0] or self._ending.get(key)
-        if before is not None and before.created != job.created and None not in (before.created, job.created):
-            for known in (self.live, self.ended, self.lost, self._counted, self._ending):
-                known.pop(key, None)
-
     def _count(self, job: Job, now: float) -> None:
         key, before = job.job_id, self.last_known(job.job_id)
-        if job.status not in FINISHED:
-            return
         ran = before is not None and before.status not in FINISHED | {Status.UNKNOWN}
         last = max(job.finished or 0.0, job.started or 0.0)  # not after the counted end: a list was not up to date
         if key not in self._counted or (ran and last > self._counted[key]):

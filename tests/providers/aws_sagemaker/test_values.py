@@ -41,9 +41,8 @@ async def test_a_name_that_is_used_again_is_a_new_job(fleet_of: FleetOf, tmp_pat
         await asyncio.sleep(130)
         cloud.jobs = first
         await jobs.tick()
-        assert (
-            await fleet.value('job_faults_total{job_id="nightly",cause="preempted",platform_cause="Interrupted"}') == 1
-        )
+        faults = 'job_faults_total{job_id="nightly",cause="preempted",platform_cause="Interrupted"}'
+        assert await fleet.value(faults) == 1
         assert await fleet.value('job_queue_wait_seconds_sum{pool_id=""}') == 30
         cloud.points["nightly/algo-1", "GPUUtilization"] = [(START + 120, 400.0)]
         await usage.tick()
@@ -104,8 +103,7 @@ async def test_a_name_used_again_between_two_polls_is_a_new_job(fleet_of: FleetO
 async def test_a_warm_pool_from_before_the_exporter_is_held(
     fleet_of: FleetOf, status: str, holds: float | None
 ) -> None:
-    cloud = Cloud()
-    hours = 5.9 * 3600
+    cloud, hours = Cloud(), 5.9 * 3600
     cloud.jobs = [job("a", "Completed", "Completed", WarmPoolStatus={"Status": status}, CreationTime=START - 9e5)]
     cloud.jobs[0] |= {"TrainingEndTime": START - hours, "LastModifiedTime": START - hours}
     async with fleet_of(cloud) as fleet:
@@ -126,6 +124,7 @@ async def test_a_spot_job_that_waits_again_holds_nothing(fleet_of: FleetOf) -> N
     cloud = Cloud()
     stages = [stage("Starting", -600, -500), stage("Training", -500, 10), stage("Interrupted", 10, None)]
     cloud.jobs = [job("a", "Interrupted", SecondaryStatusTransitions=stages, EnableManagedSpotTraining=True)]
+    cloud.points["a/algo-1", "MemoryUtilization"] = points = [(START, 50.0)]  # of instances that are taken away
 
     async def step(fleet: Fleet, word: str, at: float) -> tuple[float | None, float | None, dict[str, float]]:
         stages[-1]["EndTime"] = START + at
@@ -133,6 +132,7 @@ async def test_a_spot_job_that_waits_again_holds_nothing(fleet_of: FleetOf) -> N
         cloud.jobs[0]["SecondaryStatus"] = word
         await asyncio.sleep(60)
         await fleet.runner("jobs").tick()
+        await fleet.runner("usage").tick()
         phases = _phases(await fleet.lines("job_phase_seconds"))
         started = await fleet.value('job_started_timestamp_seconds{job_id="a"}')
         return await fleet.value('job_holds_resources{job_id="a"}'), started, phases
@@ -144,6 +144,8 @@ async def test_a_spot_job_that_waits_again_holds_nothing(fleet_of: FleetOf) -> N
         assert await fleet.value('job_holds_resources{job_id="a"}') == 0
         before = {"preparing": 100, "running": 510}
         assert _phases(await fleet.lines("job_phase_seconds")) == {**before, "queued": 20}
+        await fleet.runner("usage").tick()
+        assert await fleet.lines("job_memory_utilization_ratio", "job_usage") == []
         assert await step(fleet, "Starting", 50) == (0, START - 500, {**before, "queued": 80})
         assert await fleet.value('job_status{job_id="a",status="starting"}') == 1
         assert await step(fleet, "Downloading", 110) == (1, START - 500, {**before, "queued": 100, "preparing": 140})
@@ -151,11 +153,13 @@ async def test_a_spot_job_that_waits_again_holds_nothing(fleet_of: FleetOf) -> N
         assert await step(fleet, "Training", 170) == (1, START - 500, after)
         assert await fleet.value('job_recovery_seconds_total{job_id="a"}') == 160
         assert await fleet.value('job_restarts_total{job_id="a"}') == 1
-        (info,) = await fleet.lines("job_info")
-        assert 'resource_type="ml.p5.48xlarge",payment_type="Spot"' in info
+        assert await fleet.lines("job_memory_utilization_ratio", "job_usage") == []
+        assert 'resource_type="ml.p5.48xlarge",payment_type="Spot"' in (await fleet.lines("job_info"))[0]
+        points.append((START + 180, 60.0))
         stages[0]["StartTime"] = 0  # a time that is not set
         await step(fleet, "Training", 200)
         assert await fleet.value('job_restarts_total{job_id="a"}') is None
+        assert await fleet.value('job_memory_utilization_ratio{job_id="a"}') == 0.6
 
 
 @pytest.mark.parametrize(

@@ -94,9 +94,8 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     }
     assert roles == {"worker-0": "worker", "worker-1": "worker", "server-0": "server"}
     assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.4
-    assert (
-        await fleet.value('job_accelerator_utilization_ratio{job_id="a",accelerator="npu"}') == 0.6
-    )  # those that have one
+    # Of those that have one.
+    assert await fleet.value('job_accelerator_utilization_ratio{job_id="a",accelerator="npu"}') == 0.6
 
 
 @trap("4.2 statistics or statics, text or numbers, and keys that are left out are 0")

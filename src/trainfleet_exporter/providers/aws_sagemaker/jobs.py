@@ -339,17 +339,16 @@ def hosts(nodes: float | None) -> list[str]:
     return [f"algo-{number}" for number in range(1, min(int(nodes or 0), 10_000) + 1)]
 
 
-def _pods(job: Job) -> list[Pod]:
-    return [Pod(job_id=job.job_id, pod_id=host, role="algo") for host in hosts(job.nodes)]
-
-
 class Jobs:
     def __init__(self, config: AwsSageMakerConfig, sagemaker: Calls, fleet: Workspaces) -> None:
         self._calls, self._fleet, self._window = sagemaker, fleet, config.job_window
 
     @collector("jobs")
     async def jobs(self, poll: Poll) -> None:
-        await self._fleet.poll_jobs(poll, lambda read: self._search(read, LIVE), self._read_ends, _pods)
+        def pods(job: Job) -> list[Pod]:
+            return [Pod(job_id=job.job_id, pod_id=host, role="algo") for host in hosts(job.nodes)]
+
+        await self._fleet.poll_jobs(poll, lambda read: self._search(read, LIVE), self._read_ends, pods)
 
     def jobs_expired(self, key: str) -> None:
         self._fleet.expired(key)

@@ -232,14 +232,15 @@ class Usage:
                 self._shown[metric.key] = newest.of_families(self._targets[metric], period=_PERIOD)
                 count(part, newest.dropped)
                 await self._publish(part, self._shown[metric.key])
-        if not keys:
-            return
-        async with poll.part(_SOURCES) as part:
-            columns = [each for columns in self._shown.values() for each in columns]
-            await self._publish(part, columns, partial(usage_sources, source=CLOUDWATCH.name))
+        if keys:
+            async with poll.part(_SOURCES) as part:
+                columns = [each for columns in self._shown.values() for each in columns]
+                await self._publish(part, columns, partial(usage_sources, source=CLOUDWATCH.name))
 
     def usage_expired(self, key: str) -> None:
         self._shown.pop(key, None)
 
     def _begun(self) -> Mapping[str, float]:
-        return {job_id: job.created or 0.0 for job_id, job in self._fleet.live.items()}
+        """Return when each live job was created or interrupted last: readings from before are of other instances."""
+        taken = self._fleet.histories.last_fault
+        return {key: max(job.created or 0.0, taken(key, "Interrupted")) for key, job in self._fleet.live.items()}

@@ -124,9 +124,8 @@ async def test_empty_answer_for_long_running_jobs_is_retried_by_name(fleet_of: F
         assert await fleet.exporter.poll_once()
         assert asked(cloud) == {"JOB_CPU_UTIL": 1}  # it may have no readings yet
         assert fleet.own("dropped_readings_total", collector="usage", reason="no_data") == 1
-        assert (
-            fleet.own("api_requests_total", api="cloudmonitor", operation="DescribeMetricLast", outcome="no_data") == 1
-        )
+        labels = {"api": "cloudmonitor", "operation": "DescribeMetricLast", "outcome": "no_data"}
+        assert fleet.own("api_requests_total", **labels) == 1
         await asyncio.sleep(60)
         await fleet.runner("usage").tick()
         assert asked(cloud) == {"JOB_CPU_UTIL": 3}
