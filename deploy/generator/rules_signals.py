@@ -50,8 +50,8 @@ def _quiet() -> str:
     most, least = (f"{of}_over_time({POWER}[<hung_window>])" for of in ("max", "min"))
     power, network = (f"max_over_time({usual}[<baseline_held>])" for usual in (POWER_USUAL, NETWORK_USUAL))
     held = f"max by (provider, job_id, accelerator, accelerator_model) ({_HELD})"
-    same = "on (provider, accelerator, accelerator_model)"
-    of_model = f"sum by ({JOB}) (\n  {held}\n  * {same} group_left ()\n  last_over_time({MODEL_POWER}[{LATEST}])\n)"
+    several = f"({held} > 1)\n  * on (provider, accelerator, accelerator_model) group_left ()"  # one may decode
+    of_model = f"sum by ({JOB}) (\n  {several}\n  last_over_time({MODEL_POWER}[{LATEST}])\n)"
     sent = f"max_over_time({NETWORK}[<hung_window>])"
     return f"""\
 0 * (
