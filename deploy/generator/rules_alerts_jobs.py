@@ -20,6 +20,7 @@ from deploy.generator.rules_signals import (
     POWER_MEDIAN,
     QUIET,
     SHARE,
+    STARTS,
     USUAL_SHARE,
 )
 
@@ -33,11 +34,12 @@ _HELD = (
 
 # The `unless` ends bridging when the cloud reports another status. Without it, a job that has ended would count as
 # running until `bridge` has passed, and alerts with a shorter `for` would fire.
-_RUNNING = """\
+_RUNNING = f"""\
 and on (provider, job_id)
-max by (provider, job_id) (last_over_time(trainfleet_job_status{status="running"}[<bridge>])) == 1
+max by (provider, job_id) (last_over_time(trainfleet_job_status{{status="running"}}[<bridge>])) == 1
 unless on (provider, job_id)
-trainfleet_job_status{status!="running"} == 1"""
+trainfleet_job_status{{status!="running"}} == 1
+{OLD}"""
 
 # Bridged for the whole window of the event. Otherwise a long gap would end the alert and cause a second notification.
 _FAILED = """\
@@ -69,15 +71,6 @@ _PREPARES = f"""\
   and on (provider, job_id)
   time() - max by (provider, job_id) (last_over_time(trainfleet_job_started_timestamp_seconds[<bridge>]))
   < <preparing_seconds>
-)"""
-
-# A job loads its data and compiles after each start.
-_STARTS = """\
-(
-  time() - max by (provider, job_id) (last_over_time(trainfleet_job_started_timestamp_seconds[<bridge>]))
-  < <starting_seconds>
-  or on (provider, job_id)
-  max by (provider, job_id) (changes(trainfleet_job_restarts_total[<starting_seconds>s])) > 0
 )"""
 
 _SLOWER = f"last_over_time({SHARE}[<bridge>]) / last_over_time({USUAL_SHARE}[<straggler_held>])"
@@ -146,7 +139,7 @@ max by (provider, job_id) (trainfleet_job_holds_resources) == 0
 unless on (provider, job_id)
 {_PREPARES}
 unless on (provider, job_id)
-{_STARTS}
+{STARTS}
 {OLD}""",
             "warning",
             f"The job {_JOB} holds {{{{ $value }}}} idle accelerators",
@@ -170,8 +163,7 @@ and {_ON}
   or
   count_over_time({QUIET}[<hung_memory_minutes>m]) > <hung_memory_minutes> - <hung_gap_minutes>
 )
-{_RUNNING}
-{OLD}""",
+{_RUNNING}""",
             "warning",
             f"The job {_JOB} seems to hang with busy accelerators",
             f"The {{{{ $value }}}} {{{{ $labels.accelerator }}}} accelerators of the job of {_OWNER} on "
@@ -190,8 +182,7 @@ and on (provider, job_id)
 max_over_time({CPU}[<may_hang_window>]) < <may_hang_cpu_ratio> * max_over_time({CPU_USUAL}[<cpu_past>])
 unless on (provider, job_id)
 last_over_time({POWER}[<bridge>])
-{_RUNNING}
-{OLD}""",
+{_RUNNING}""",
             "info",
             f"The job {_JOB} may hang with busy accelerators",
             f"The {{{{ $value }}}} {{{{ $labels.accelerator }}}} accelerators of the job of {_OWNER} on "
@@ -209,8 +200,7 @@ max_over_time({POWER_LOW}[<slowed_past>]) > <slowed_ratio> * last_over_time({POW
 and on (provider, job_id)
 avg_over_time({NETWORK}[<slowed_window>]) / (last_over_time({NETWORK_MEDIAN}[{LATEST}]) > 0)
 < <slowed_ratio> > <slowed_least_ratio>
-{_RUNNING}
-{OLD}""",
+{_RUNNING}""",
             "info",
             f"The job {_JOB} is slower than usual",
             f"The job of {_OWNER} on {{{{ $labels.provider }}}} draws {{{{ $value | humanizePercentage }}}} of its "
@@ -231,8 +221,7 @@ avg_over_time({NETWORK}[<slowed_window>]) / (last_over_time({NETWORK_MEDIAN}[{LA
 )
 unless on (provider, job_id, pod_id)
 trainfleet_pod_status{{status=~"succeeded|failed|stopped"}} == 1
-{_RUNNING}
-{OLD}""",
+{_RUNNING}""",
             "warning",
             f"The pod {{{{ $labels.pod_id }}}} of the job {_JOB} is slower than the others",
             "It does {{ $value | humanizePercentage }} of its usual work, compared with the other pods of the job. "
@@ -247,8 +236,7 @@ trainfleet_pod_status{{status=~"succeeded|failed|stopped"}} == 1
 max by (provider, job_id, pod_id, device) (last_over_time(trainfleet_device_healthy[<bridge>])) == 0
 unless on (provider, job_id, pod_id)
 trainfleet_pod_status{{status=~"succeeded|failed|stopped"}} == 1
-{_RUNNING}
-{OLD}""",
+{_RUNNING}""",
             "warning",
             f"The device {{{{ $labels.device }}}} of the pod {{{{ $labels.pod_id }}}} of the job {_JOB} is unhealthy",
             f"The cloud has reported it as unhealthy for <device_unhealthy_for>.{_NODE} The job belongs to {_OWNER} on "
@@ -269,9 +257,7 @@ max by (provider, job_id) (
         ),
         _of_a_job(
             "TrainfleetPodsEvicted",
-            f"""\
-last_over_time({EVICTIONS}[<bridge>]) - min_over_time({EVICTIONS}[<evictions_window>])
->= <evictions>""",
+            f"last_over_time({EVICTIONS}[<bridge>]) - min_over_time({EVICTIONS}[<evictions_window>]) >= <evictions>",
             "info",
             f"Pods of the job {_JOB} were evicted: {{{{ $value }}}}",
             f"They lost their nodes on {{{{ $labels.provider }}}} within <evictions_window>. The job of {_OWNER} was "
@@ -281,8 +267,7 @@ last_over_time({EVICTIONS}[<bridge>]) - min_over_time({EVICTIONS}[<evictions_win
         _of_a_job(
             "TrainfleetJobQueuedTooLong",
             """\
-max by (provider, job_id) (last_over_time(job:trainfleet_queue_age:seconds[<bridge>]))
-> <queued_seconds>
+max by (provider, job_id) (last_over_time(job:trainfleet_queue_age:seconds[<bridge>])) > <queued_seconds>
 unless on (provider, job_id)
 trainfleet_job_status{status!="queued"} == 1""",
             "info",

@@ -33,6 +33,15 @@ _STEP = "10m"
 """The step of medians. One reading in ten minutes is exact enough and cheaper than all readings."""
 _RATES = ("receive", "transmit")
 
+# A job loads its data and compiles after each start.
+STARTS = """\
+(
+  time() - max by (provider, job_id) (last_over_time(trainfleet_job_started_timestamp_seconds[<bridge>]))
+  < <starting_seconds>
+  or on (provider, job_id)
+  max by (provider, job_id) (changes(trainfleet_job_restarts_total[<starting_seconds>s])) > 0
+)"""
+
 
 def _quantile(name: str, share: float, of: str, meaning: str, window: str = "baseline_window") -> Record:
     known = f"{of}[<{window}>:{_STEP}]"
@@ -77,6 +86,8 @@ def _quiet() -> str:
   )
   unless {on}
   min_over_time({CPU}[<hung_window>]) > <hung_cpu_ratio> * max_over_time({CPU_USUAL}[<hung_cpu_held>])
+  unless {on}
+  {STARTS}
 )
 + time()"""
 
