@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 from trainfleet_exporter.process.threads import DaemonThreadExecutor
 
 READ_SECONDS, NEXT_SECONDS, PIPE_SECONDS = 2.0, 0.25, 10.0
-"""Longest time for reading a file, for one while another one hangs (callers block an event loop), and for a pipe."""
+"""Longest time for a first reading of a file; for others, or while a file hangs (event loops wait); and for a pipe."""
 
 T = TypeVar("T")
 Stamp: TypeAlias = tuple[int, int, int]
@@ -32,8 +32,8 @@ def read_regular_file(path: Path, most: int, *, unless: Stamp | None = None) -> 
     A thread reads at most `most` bytes. Raises OSError, whose `strerror` says why the file is unusable, and ValueError
     for what is not a path.
     """
-    none_hangs = all(each.done() for each in _hanging.values())
-    return in_time(path, lambda: _read(path, most, unless), READ_SECONDS if none_hangs else NEXT_SECONDS)
+    may_wait = unless is None and all(each.done() for each in list(_hanging.values()))
+    return in_time(path, lambda: _read(path, most, unless), READ_SECONDS if may_wait else NEXT_SECONDS)
 
 
 def in_time(path: Path, read: Callable[[], T], seconds: float) -> T:
