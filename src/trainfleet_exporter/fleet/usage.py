@@ -176,10 +176,10 @@ class NewestReadings:
         begun = self._begun.get(key[0])
         if not 0 <= time <= self._until or (begun is not None and len(key) < self._length):
             self.spoil(key[0])
-        elif time < self.since:
+        elif time < self._since.get(key[0], self.since):
             self.dropped["stale"] += 1
-        elif begun is None or time < begun:
-            self.dropped["unlisted"] += begun is not None or not self._is_known(key[0])
+        elif begun is None:
+            self.dropped["unlisted"] += not self._is_known(key[0])
         else:
             return True
         return False

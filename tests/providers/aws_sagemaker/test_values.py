@@ -66,7 +66,7 @@ async def test_a_name_that_is_used_again_is_a_new_job(fleet_of: FleetOf, tmp_pat
         assert await fleet.value('job_queue_wait_seconds_count{pool_id=""}') == 2
         assert await fleet.value('job_queue_wait_seconds_sum{pool_id=""}') == 35
         assert await fleet.lines("job_accelerator_utilization_ratio", "job_usage") == []
-        assert fleet.own("dropped_readings_total", collector="usage", reason="unlisted") == 1
+        assert fleet.own("dropped_readings_total", collector="usage", reason="stale") == 1
         await asyncio.sleep(60)
         _end(cloud.jobs[0], 300)
         await jobs.tick()

@@ -323,7 +323,7 @@ def pods(row: JobRow) -> list[object]:
     if given is None:
         unusable({}, "no_data")
     replaced = Counter(dict.fromkeys(() if given is None else requested, 0))
-    dated = sorted(filter(None, given or ()), key=lambda item: item.gmt_create_time or "")
+    dated = sorted(filter(None, reversed(given or ())), key=lambda item: item.gmt_create_time or "")
     newest = {item.pod_id: item for item in dated}
     for item in given or ():
         if item is None or not item.pod_id:
