@@ -167,6 +167,17 @@ async def test_a_job_that_ends_in_the_queue_has_no_end_of_a_run(fleet_of: FleetO
         assert await fleet.value('job_finished_timestamp_seconds{job_id="a"}') is None
 
 
+async def test_a_run_between_two_polls_ends_with_its_failed_recovery(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
+        await fleet.runner("workspaces").tick()
+        start, end, late = (ms(-at) // 1000 for at in (500, 300, 200))
+        tried = {"recover_start_at": end, "recover_end_at": late, "recover_result": "failed"}
+        for phase, run in ("Pending", {}), ("Failed", {"start_at": start, "end_at": end, "recover_records": [tried]}):
+            cloud.jobs = [job("a", phase, running_records=[run])]
+            await fleet.runner("jobs").tick()
+        assert await fleet.value('job_finished_timestamp_seconds{job_id="a"}') == late
+
+
 @pytest.mark.parametrize(
     ("strategy", "ended", "queued", "recovering"),
     [

@@ -246,7 +246,7 @@ async def test_golden_page_of_nodes(fleet_of: FleetOf) -> None:
         status = {
             "phase": "Abnormal",
             "privateIp": "192.168.0.11",
-            "resources": {"cpu": "191500m", "memory": "1540000Mi", "huawei.com/ascend-snt9": "8", "pods": "110"},
+            "resources": {"cpu": "191500m", "memory": "1504", "huawei.com/ascend-snt9": "8", "pods": "110"},
             "availableResources": {"cpu": "1500m", "memory": "1550000Mi", "huawei.com/ascend-snt9": "2"},
         }
         one = {"metadata": {"name": "os-node-created-zlncn"}, "spec": {"flavor": "modelarts.bm.npu.arm.8snt9b"}}

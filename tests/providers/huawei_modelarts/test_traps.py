@@ -106,6 +106,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
         "pool-2": {"statics": {"items": [{"type": "x-infer", "status": {"Queue": "3", "Hibernating": "1"}}]}},
         "pool-3": {},
     }
+    cloud.queued["pool-1"] = [{"uid": "1", "jobUUID": "a", "resourceRequirement": {"nvidia.com/gpu": "8"}}]
     assert not await fleet.exporter.poll_once()
     row = 'pool_workloads{{pool_id="{}",workload_type="{}",status="{}",platform_status="{}"}}'
     assert await fleet.value(row.format("pool-1", "train", "queued", "Queue")) == 2
@@ -115,6 +116,10 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert await fleet.value(row.format("pool-2", "x-infer", "unknown", "Hibernating")) == 1
     assert [line for line in await fleet.lines("pool_workloads") if "pool-3" in line or "pool-4" in line] == []
     assert fleet.own("collector_parts_failed", collector="pool_workloads") == 1  # pool-3; pool-4 is gone
+    assert await fleet.value('pool_queued_accelerators{pool_id="pool-1",accelerator="gpu"}') == 8
+    del cloud.workloads["pool-1"]
+    await fleet.runner("pool_workloads").tick()
+    assert await fleet.lines("pool_queued") == []
 
 
 @trap("4.4 Kubernetes quantities, and accelerators under any key")

@@ -98,7 +98,7 @@ def records(state: JobStatus, status: Status, created: float | None) -> Records:
     given = readable(state.running_records)
     runs = [(record, start) for record in given if (start := unix_time(record.start_at)) is not None]
     runs.sort(key=itemgetter(1))
-    attempts = [attempt for record in given for attempt in readable(record.recover_records)]
+    attempts = [(run, attempt) for run, record in enumerate(given) for attempt in readable(record.recover_records)]
     faults, recoveries, times = _recoveries(attempts, runs)
     return Records(
         intervals=_spans(state, status, created, runs),
@@ -170,22 +170,23 @@ def _gap(record: RunningRecord, end: float, following: float | None, status: Sta
 
 
 def _recoveries(
-    attempts: Sequence[RecoverRecord], runs: Sequence[Run]
+    attempts: Sequence[tuple[int, RecoverRecord]], runs: Sequence[Run]
 ) -> tuple[list[JobFault], list[Recovery], list[Interval]]:
     """The faults, the attempts to recover that have ended, and the times of all. One in progress lasts at most until
-    the next run starts."""
+    the next run starts. Each attempt is of the run with this number."""
     faults, ended, times = list[JobFault](), list[Recovery](), list[Interval]()
-    downgraded = set[str]()
-    """Tasks whose latest attempt was downgraded: the next one is for the same fault."""
-    dated = [(attempt, at) for attempt in attempts if (at := unix_time(attempt.recover_start_at)) is not None]
-    for attempt, start in sorted(dated, key=itemgetter(1)):
+    downgraded = set[tuple[int, str]]()
+    """Runs and tasks whose latest attempt was downgraded: the next one, or one for all tasks, is for the same fault."""
+    dated = [(*each, at) for each in attempts if (at := unix_time(each[1].recover_start_at)) is not None]
+    for run, attempt, start in sorted(dated, key=itemgetter(2)):
         end, result, task = unix_time(attempt.recover_end_at), attempt.recover_result, attempt.related_task or ""
-        if task not in downgraded:
+        same = {each for each in downgraded if each[0] == run and (not task or each[1] in (task, ""))}
+        if not same:
             scenario = code(attempt.fault_scenario)
             faults.append(JobFault(start, CAUSES.get(scenario, "other"), scenario, task))
-        downgraded.discard(task)
+        downgraded -= same
         if result == DOWNGRADED:
-            downgraded.add(task)
+            downgraded.add((run, task))
         seconds = None if end is None or end < start else end - start
         if seconds is not None:
             times.append(Interval("recovering", start, end))

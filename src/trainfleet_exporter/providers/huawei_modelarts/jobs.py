@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter, itemgetter
 from sys import intern
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -177,14 +177,6 @@ class Quotas(Struct, gc=False):
     quotas: list[Quota] | None = None
 
 
-NO_METADATA: Final = JobMetadata()
-NO_STATUS: Final = JobStatus()
-NO_SPEC: Final = JobSpec()
-NO_RESOURCE: Final = Resource()
-NO_FLAVOR: Final = Flavor()
-NO_INFO: Final = FlavorInfo()
-NOT_ALLOCATED: Final = AllocatedResources()
-
 # Words.
 
 JOB_STATUS = {
@@ -209,10 +201,10 @@ RETRIES = "fault-tolerance/job-retry-num"
 
 def job(row: JobRow, workspace_id: str = "") -> Job | None:
     """A job, in this workspace unless its row names one; None without an id."""
-    metadata, state, spec = row.metadata or NO_METADATA, row.status or NO_STATUS, row.spec or NO_SPEC
+    metadata, state, spec = row.metadata or JobMetadata(), row.status or JobStatus(), row.spec or JobSpec()
     if not metadata.id:
         return None
-    resource, phase, runs = spec.resource or NO_RESOURCE, state.phase or "", state.running_records
+    resource, phase, runs = spec.resource or Resource(), state.phase or "", state.running_records
     status = JOB_STATUS.get(phase, Status.UNKNOWN)
     has_ended = status in FINISHED
     roles = [] if has_ended else list(_roles(row))
@@ -251,9 +243,11 @@ def seconds(milliseconds: float | None) -> float | None:
 
 
 def last_end(runs: Iterable[RunningRecord | None] | None) -> float | None:
-    """The end of the last run (Unix seconds); jobs have no field for their own end."""
-    dated = [(unix_time(run.start_at) or 0.0, unix_time(run.end_at)) for run in runs or () if run is not None]
-    return max(dated, key=itemgetter(0), default=(0.0, None))[1]
+    """The end of the last run, and of what was tried after it (Unix seconds); jobs have no field for their own end."""
+    dated = [(unix_time(run.start_at) or 0.0, run) for run in runs or () if run is not None]
+    _, last = max(dated, key=itemgetter(0), default=(0.0, RunningRecord()))
+    ends = [last.end_at, *(attempt.recover_end_at for attempt in last.recover_records or () if attempt is not None)]
+    return max(filter(None, map(unix_time, ends)), default=None) if last.end_at else None
 
 
 def _tags(row: JobRow, metadata: JobMetadata, spec: JobSpec) -> tuple[tuple[str, str], ...]:
@@ -292,21 +286,21 @@ def _roles(row: JobRow) -> Iterator[Role]:
     An unreadable role has an unknown number of nodes, and if the name of a task is unreadable, so has every role.
     """
     if not row.tasks:
-        resource = (row.spec or NO_SPEC).resource or NO_RESOURCE
+        resource = (row.spec or JobSpec()).resource or Resource()
         yield _role(resource.main_container_allocated_resources, resource.flavor_detail, amount(resource.node_count))
         return
-    names = dict.fromkeys((row.status or NO_STATUS).tasks or ())
+    names = dict.fromkeys((row.status or JobStatus()).tasks or ())
     counts = Counter(role_of(name) for name in names if isinstance(name, str) and name and None not in names)
     yield from (Role() for role in row.tasks if role is None)
     for role in readable(row.tasks):
-        flavor = role.task_resource or NO_FLAVOR
+        flavor = role.task_resource or Flavor()
         yield _role(flavor.main_container_allocated_resources, flavor, counts.get(role.role or ""))
 
 
 def _role(container: AllocatedResources | None, flavor: Flavor | None, nodes: float | None) -> Role:
     """What one node has: the main container's allocation, or else what its flavor says."""
-    container, flavor = container or NOT_ALLOCATED, flavor or NO_FLAVOR
-    info, kind = flavor.flavor_info or NO_INFO, flavor.flavor_type or ""
+    container, flavor = container or AllocatedResources(), flavor or Flavor()
+    info, kind = flavor.flavor_info or FlavorInfo(), flavor.flavor_type or ""
     found = Role(nodes, amount(container.cpu_core_num), amount(container.mem_size))
     if found.cpu is None and info.cpu is not None:
         found.cpu = amount(info.cpu.core_num)
@@ -337,18 +331,21 @@ def accelerators(roles: Iterable[Role]) -> tuple[Accelerators, ...]:
 
 
 class JobTasks(Struct, frozen=True, gc=False):
-    """The names of a job's tasks, how often it was started, and how often it may be restarted after a failure."""
+    """The names of a job's tasks, how often it was started and ended, and may be restarted after a failure."""
 
     names: tuple[str, ...] = ()
     runs: int = 0
+    ends: int = 0
     restarts_allowed: int | None = None
 
 
 def tasks(row: JobRow) -> JobTasks:
     """The tasks of a job. Their names are the same few in most jobs, and so are the objects."""
-    annotations, state = (row.metadata or NO_METADATA).annotations or {}, row.status or NO_STATUS
+    annotations, state = (row.metadata or JobMetadata()).annotations or {}, row.status or JobStatus()
     names = dict.fromkeys(intern(name) for name in state.tasks or () if isinstance(name, str) and name)
-    return JobTasks(tuple(names), len(state.running_records or ()), whole(number(annotations.get(RETRIES))))
+    runs = state.running_records or ()
+    ends = sum(run is not None and bool(run.end_at) for run in runs)
+    return JobTasks(tuple(names), len(runs), ends, whole(number(annotations.get(RETRIES))))
 
 
 def role_of(task: str) -> str:
@@ -456,10 +453,10 @@ class Jobs:
         for job_id, row in listing.rows.items():
             found = job(row, read.part.key) if key != "id" or job_id in values else None
             if found is not None:
-                self._tasks[job_id] = tasks(row)
-                history = records(row.status or NO_STATUS, found.status, found.created)
+                before, self._tasks[job_id] = self._tasks.get(job_id), (now := tasks(row))
+                history = records(row.status or JobStatus(), found.status, found.created)
                 was = read.tracker.last_known(job_id)
-                if found.status in FINISHED and was and was.status in WAITING and was.restarts == found.restarts:
+                if found.status in FINISHED and was and was.status in WAITING and before and before.ends == now.ends:
                     # It ended in the queue: it waited after its last run, and the end of that is not its own.
                     found, history = replace(found, finished=None), replace(history, intervals=None)
                 read.found[job_id] = found, history

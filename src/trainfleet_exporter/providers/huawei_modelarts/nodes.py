@@ -20,6 +20,7 @@ from trainfleet_exporter.fleet.lists import Page, distinct, pages_by_token, read
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Accelerators, MaintenanceState, Node, NodeMaintenance, PoolStatus
 from trainfleet_exporter.polling import FairQueue, Part, Poll
+from trainfleet_exporter.providers import values
 from trainfleet_exporter.providers.huawei_modelarts.api import Api, segment
 from trainfleet_exporter.providers.huawei_modelarts.jobs import JOBS_PAGE, LIVE, Jobs, search_jobs, tasks
 from trainfleet_exporter.providers.huawei_modelarts.pools import Amounts, Items, Lists, Object, Pools, devices
@@ -81,7 +82,7 @@ def node(pool_id: str, row: NodeRow | None) -> Node | None:
         return None
     state = row.status or NodeState()
     capacity, free = state.resources or {}, state.available_resources or {}
-    cpu, memory, cards = quantity(capacity.get("cpu")), quantity(capacity.get("memory")), devices(capacity)
+    cpu, memory, cards = quantity(capacity.get("cpu")), values.gibibytes(capacity.get("memory")), devices(capacity)
     taken = [(card, _taken(card.count, free.get(card.model))) for card in cards]
     return Node(
         pool_id=pool_id,
@@ -93,7 +94,7 @@ def node(pool_id: str, row: NodeRow | None) -> Node | None:
         capacity_memory_bytes=memory,
         capacity_accelerators=cards,
         allocated_cpu_cores=_taken(cpu, free.get("cpu")),
-        allocated_memory_bytes=_taken(memory, free.get("memory")),
+        allocated_memory_bytes=_taken(memory, values.gibibytes(free.get("memory"))),
         allocated_accelerators=tuple(
             Accelerators(card.kind, card.model, count) for card, count in taken if count is not None
         ),

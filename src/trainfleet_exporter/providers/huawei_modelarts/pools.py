@@ -17,7 +17,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-from trainfleet_exporter.errors import BadAnswer, CloudError, NotFound
+from trainfleet_exporter.errors import BadAnswer, NotFound
 from trainfleet_exporter.families.usage import DISKS, MEASURES, Family
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.lists import Listing, Page, distinct, read_whole_list, with_unread
@@ -243,9 +243,8 @@ def pool_amounts(row: RuntimeRow | None) -> PoolAmounts | None:
     """What a pool has, and what of it is allocated; None without an id."""
     if row is None or row.metadata is None or not row.metadata.name:
         return None
-    capacity, allocated = (
-        ((row.table or {}).get(word) or NO_AMOUNTS).value or {} for word in ("capacity", "allocated")
-    )
+    table = row.table or {}
+    capacity, allocated = ((table.get(word) or NO_AMOUNTS).value or {} for word in ("capacity", "allocated"))
     return PoolAmounts(
         pool_id=row.metadata.name,
         capacity_cpu_cores=quantity(capacity.get("cpu")),
@@ -436,8 +435,10 @@ class Pools:
             key = _QUEUE + part.key
             try:
                 may_wait = await self._read_counts(part)
-            except CloudError as error:
-                if key in poll.store and not isinstance(error, NotFound):
+            except BaseException as error:  # also at the poll's deadline
+                if key in poll.store and isinstance(error, NotFound):
+                    poll.store.publish(key, [])
+                elif key in poll.store:
                     poll.store.fail(key)  # otherwise it would keep places of jobs that run by now
                 raise
             async with poll.part(key) as queue:
