@@ -9,7 +9,6 @@ A reading is (key, time, value). Its key is the job (or pool), the pod, the devi
 from __future__ import annotations
 
 import math
-import sys
 import time as wall_clock
 from array import array
 from collections import Counter, defaultdict
@@ -97,7 +96,7 @@ class Subjects:
         """Return the subjects of some keys. Those of one job (or pool) share its id."""
         known = self.known[level]
         for key in filterfalse(known.__contains__, keys):
-            own = sys.intern(key[0]), *key[1:]
+            own = self.known["job"].setdefault(key[:1], Subject(key[:1])).keys + key[1:]
             known[own] = Subject(own)
         return list(map(known.__getitem__, keys))
 
