@@ -295,7 +295,7 @@ class JobHistories:
 
     def last_fault(self, job_id: str, word: str) -> float:
         """Return the Unix time of the latest fault of a job that the platform gives this cause; 0 without one."""
-        faults = self._known.get(job_id, _Known()).faults or {}
+        faults = (self._known[job_id].faults or {}) if job_id in self._known else {}
         return max([fault.at for fault, _ in faults.values() if fault.platform_cause == word], default=0.0)
 
     def end(self, job: Job, seen: float) -> JobEnd:

@@ -141,7 +141,7 @@ class ApiClient:
                 except CloudError as error:
                     caller.failed(operation, error, deadline)
                     wait = self._wait(error, number, started)  # before another call gets this turn
-                    is_late = isinstance(error, RequestTimedOut | LeaseLost)  # it hides not why the first one failed
+                    is_late = isinstance(error, RequestTimedOut | LeaseLost)  # the first failure says more
                     failure = failure if failure and is_late else error.with_traceback(None)  # which holds the answer
                 else:
                     caller.succeeded(operation)

@@ -246,8 +246,9 @@ def last_end(runs: Iterable[RunningRecord | None] | None) -> float | None:
     """The end of the last run, and of what was tried after it (Unix seconds); jobs have no field for their own end."""
     dated = [(unix_time(run.start_at) or 0.0, run) for run in runs or () if run is not None]
     _, last = max(dated, key=itemgetter(0), default=(0.0, RunningRecord()))
-    ends = [last.end_at, *(attempt.recover_end_at for attempt in last.recover_records or () if attempt is not None)]
-    return max(filter(None, map(unix_time, ends)), default=None) if last.end_at else None
+    tried = [each.recover_end_at for each in last.recover_records or () if each is not None]
+    ends = [unix_time(at) for at in (last.end_at, *tried)]
+    return max(filter(None, ends)) if ends[0] else None
 
 
 def _tags(row: JobRow, metadata: JobMetadata, spec: JobSpec) -> tuple[tuple[str, str], ...]:
@@ -344,7 +345,7 @@ def tasks(row: JobRow) -> JobTasks:
     annotations, state = (row.metadata or JobMetadata()).annotations or {}, row.status or JobStatus()
     names = dict.fromkeys(intern(name) for name in state.tasks or () if isinstance(name, str) and name)
     runs = state.running_records or ()
-    ends = sum(run is not None and bool(run.end_at) for run in runs)
+    ends = sum(run is not None and unix_time(run.end_at) is not None for run in runs)
     return JobTasks(tuple(names), len(runs), ends, whole(number(annotations.get(RETRIES))))
 
 
@@ -453,10 +454,11 @@ class Jobs:
         for job_id, row in listing.rows.items():
             found = job(row, read.part.key) if key != "id" or job_id in values else None
             if found is not None:
-                before, self._tasks[job_id] = self._tasks.get(job_id), (now := tasks(row))
+                was, before = read.tracker.last_known(job_id), self._tasks.get(job_id)
+                self._tasks[job_id] = now = tasks(row)
                 history = records(row.status or JobStatus(), found.status, found.created)
-                was = read.tracker.last_known(job_id)
-                if found.status in FINISHED and was and was.status in WAITING and before and before.ends == now.ends:
+                waited = was is not None and was.status in WAITING and was.restarts == found.restarts
+                if found.status in FINISHED and waited and (before or now).ends == now.ends:
                     # It ended in the queue: it waited after its last run, and the end of that is not its own.
                     found, history = replace(found, finished=None), replace(history, intervals=None)
                 read.found[job_id] = found, history
@@ -470,8 +472,7 @@ class Jobs:
         places = found if runs == known.runs else {}  # started again since then, it may run on other nodes
         for task in known.names:
             node, address = places.get(task, ("", ""))
-            role = intern(role_of(task))
-            yield Pod(job_id=job.job_id, pod_id=task, role=role, node_name=node, pod_ip=address)
+            yield Pod(job_id=job.job_id, pod_id=task, role=intern(role_of(task)), node_name=node, pod_ip=address)
         if known.restarts_allowed is not None:
             yield JobPods(job_id=job.job_id, restarts_allowed=known.restarts_allowed)
 

@@ -182,7 +182,6 @@ class PoolMonitor(Struct, gc=False):
 
 
 NO_AMOUNTS: Final = AmountsTable()
-NO_WORKLOADS: Final[Listing[WorkloadRow]] = Listing({})
 
 # Words.
 
@@ -459,7 +458,7 @@ class Pools:
         return may_wait
 
     async def _read_queue(self, part: Part, pool_id: str, *, may_wait: bool) -> None:
-        listing = await self._workloads(pool_id, QUEUED, part) if may_wait else NO_WORKLOADS
+        listing: Listing[WorkloadRow] = await self._workloads(pool_id, QUEUED, part) if may_wait else Listing({})
         rows, kinds = listing.rows.values(), self._kinds.get(pool_id, ())
         asked, given = queue(pool_id, rows, kinds, unreadable=listing.malformed), places(rows)
 
