@@ -166,6 +166,9 @@ class Session:
             text = re.sub(r" --web\.listen-address=\S+", "", text)
             text = f"{self._readdressed(text)} --web.listen-address=127.0.0.1:{self._exporter}"
             self._serve(self._exporter, text, "/-/ready")
+        if "demo" in command.words:  # its jobs that are polled one by one come after the others
+            page, idle = f"http://127.0.0.1:{self._exporter}/metrics", re.compile(r'_ratio{provider="sim-pai.* 0\n')
+            eventually(lambda: idle.search(httpx.get(page, trust_env=False).text), what="idle jobs of PAI")
 
     def _serve(self, port: int, text: str, page: str) -> None:
         self._end(port)

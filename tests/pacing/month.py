@@ -36,8 +36,7 @@ def _config(url: str, allowed: int) -> str:
 
 
 def calls_of_a_month(allowed: int, *, restart: float = MONTH) -> int:
-    """Return the calls of CloudMonitor in 30 days, as the cloud counts them. A new exporter starts every `restart`
-    seconds."""
+    """Return the calls of CloudMonitor in 30 days, as the cloud counts them. An exporter lives `restart` seconds."""
 
     async def main() -> int:
         simulator = Simulator(seed=3, clouds=("pai",), population=10, still=True)

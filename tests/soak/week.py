@@ -112,8 +112,7 @@ async def _quiet_moment(there: Site) -> None:
 
 
 def _check(there: Site, *, whole: bool) -> list[str]:
-    """Return the failed checks. After a whole day, everything works again, and the page shows exactly the existing
-    jobs."""
+    """Return the failed checks. After a whole day, everything works again, and the page has just the existing jobs."""
     complaints = []
     runners = there.daemon.exporter.runners
     if whole:

@@ -80,11 +80,11 @@ def _config(text: str) -> Config:
 
 
 async def _report_first_polls(daemon: Daemon) -> None:
-    """Print a line when all collectors have polled. Before that, pages may be empty."""
+    """Print a line when the page has the first polls of all collectors. Before that, pages may be empty."""
     loop = asyncio.get_running_loop()
     started = loop.time()
-    for runner in daemon.exporter.runners:
-        await runner.first_poll_done.wait()
+    while daemon.exporter.page_store.page().standing.waiting:  # noqa: ASYNC110 - of the other thread
+        await asyncio.sleep(0.05)
     series = sum(runner.state.series for runner in daemon.exporter.runners)
     print(
         f"Every collector has polled ({loop.time() - started:.1f} s): {series} series. Press Ctrl-C to stop.",

@@ -1,5 +1,4 @@
-"""Histories of ModelArts jobs, computed by hand: each figure to the second. A case begins at T, times are seconds from
-it."""
+"""Histories of ModelArts jobs, computed by hand: each figure to the second. Times of a case are seconds after T."""
 
 from __future__ import annotations
 
