@@ -94,7 +94,7 @@ def quantity(value: object) -> float | None:
     return amount(found)
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=512)
 def _parse_quantity(text: str) -> float | None:
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:

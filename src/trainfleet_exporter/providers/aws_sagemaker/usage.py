@@ -33,7 +33,7 @@ from trainfleet_exporter.fleet.usage import (
     usage_sources,
 )
 from trainfleet_exporter.fleet.workspaces import Workspaces
-from trainfleet_exporter.model import Job, Status
+from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import Poll
 from trainfleet_exporter.providers.aws_sagemaker.api import Answer, Calls, page_of
 from trainfleet_exporter.providers.aws_sagemaker.instances import DEVICES, cpu_cores
@@ -90,7 +90,7 @@ CLOUDWATCH = PastSource(
 )
 _LONGEST = 900.0
 """Seconds back in which a call looks for a point. Points are a minute apart, and some are minutes late."""
-_MEASURED = frozenset({Status.RUNNING, Status.RESTARTING, Status.STOPPING})
+_MEASURED = frozenset({"Training", "Updating", "Uploading", "Restarting", "Stopping"})
 _SOURCES = "sources"
 _MISSING = "Missing"
 """In place of the StatusCode of a result that no page has."""
@@ -193,7 +193,7 @@ class Usage:
     @collector("usage")
     async def usage(self, poll: Poll) -> None:
         await self._fleet.listed.wait(poll.deadline)
-        jobs = [job for job in self._fleet.live_jobs() if job.status in _MEASURED]
+        jobs = [job for job in self._fleet.live_jobs() if job.platform_status in _MEASURED]
         self._subjects.keep_only(each for shown in self._shown.values() for each in shown)
         batches = list(_queries(self._targets, jobs))
         now, age = self._fleet.clock.now(), max(self._fleet.max_data_age, 2 * poll.interval)
