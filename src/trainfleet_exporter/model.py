@@ -205,17 +205,6 @@ class NodeFaults(msgspec.Struct, frozen=True, gc=False):
     faults: tuple[FaultCount, ...]
 
 
-class HeldTime(msgspec.Struct, frozen=True, gc=False):
-    """Accelerator-seconds that jobs of a provider held, and those of them that ran, since a time of the last 24 hours.
-
-    No family shows it: the status page does.
-    """
-
-    since: float
-    held: float
-    running: float
-
-
 class ClassicHistogram(msgspec.Struct, frozen=True, gc=False):
     """A classic histogram: upper bounds, how many observations are at most as large as each, their number and sum."""
 

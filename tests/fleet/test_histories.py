@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
-
-import pytest
 from msgspec.structs import replace
 
 from trainfleet_exporter.fleet.histories import BOUNDS, Interval, JobFault, JobHistories, Records, Recovery
 from trainfleet_exporter.fleet.jobs import JobTracker
-from trainfleet_exporter.model import (
-    Accelerators,
-    FaultCount,
-    HeldTime,
-    Job,
-    JobFaults,
-    NodeFaults,
-    Phase,
-    PoolWaits,
-    Status,
-)
+from trainfleet_exporter.model import Accelerators, FaultCount, Job, JobFaults, NodeFaults, Phase, PoolWaits, Status
 from trainfleet_exporter.providers.judging import ServerClock
 
 BEGAN = 1_760_000_400.0
@@ -83,15 +70,15 @@ def test_faults_count_once_and_never_fall() -> None:
     assert isinstance(shown, JobFaults)
     assert (shown.faults, shown.recovery_seconds) == ((FaultCount("node", "node_fault", 2),), 30.0)
     nodes = [NodeFaults("q", "n1", (FaultCount("node", "", 1),))]
-    assert histories.fleet(BEGAN + 100) == nodes
+    assert histories.fleet() == nodes
     histories.keep_only(set(), BEGAN + 120)
     _poll(histories, replace(_job(), created=BEGAN), Records(faults=faults), 130)  # it comes back
     another = _poll(histories, replace(_job(), created=BEGAN + 135), Records(faults=()), 140)
     assert another[JobFaults] == JobFaults(job_id="j", faults=(), recoveries=(), recovery_seconds=0.0)
     _poll(histories, _job(job_id="k", pool_id=""), Records(faults=(_fault(5, "node", "n2"),)), 140)
-    assert NodeFaults("", "n2", (FaultCount("node", "", 1),)) in histories.fleet(BEGAN + 140)
+    assert NodeFaults("", "n2", (FaultCount("node", "", 1),)) in histories.fleet()
     histories.keep_only(set(), BEGAN + 365 * 24 * HOUR)  # a machine of no pool may never be used again
-    assert histories.fleet(BEGAN + 365 * 24 * HOUR) == nodes
+    assert histories.fleet() == nodes
 
 
 def test_job_is_observed_once_when_it_starts() -> None:
@@ -100,7 +87,7 @@ def test_job_is_observed_once_when_it_starts() -> None:
     spans = _spans(("queued", 0, 700), ("running", 700, None)), _spans(("queued", 0, 700), ("preparing", 700, 745))
     for records in (Records(spans[0]), Records((*spans[1], *_spans(("running", 745, None))))):
         _poll(histories, _job(), records, 900)  # the preparation is reported late
-    (found,) = [each for each in histories.fleet(BEGAN + 900) if isinstance(each, PoolWaits)]
+    (found,) = [each for each in histories.fleet() if isinstance(each, PoolWaits)]
     for waits, seconds in ((found.queued, 700), (found.prepared, 45)):
         assert waits is not None
         assert (waits.count, waits.sum) == (1, seconds)
@@ -126,36 +113,10 @@ def test_end_has_the_whole_life() -> None:
 
 
 def test_time_without_accelerators_is_not_held() -> None:
-    histories, launch = JobHistories(ServerClock(started=BEGAN)), Interval("preparing", BEGAN, None, holds=False)
-    for now in (10, 70):
-        assert _poll(histories, _job(Status.STARTING), Records((launch,)), now)
-    assert histories.fleet(BEGAN + 70) == []
+    histories = JobHistories(ServerClock(started=BEGAN))
+    launch = Interval("preparing", BEGAN - 60, BEGAN, holds=False)
     # It was preempted, and stopped while it waited again.
     preempted = replace(_job(Status.STOPPED, job_id="k"), finished=BEGAN + 360)
-    _poll(histories, preempted, Records(_spans(("running", 0, 100), ("queued", 100, 300))), 400)
+    _poll(histories, preempted, Records((launch, *_spans(("running", 0, 100), ("queued", 100, 300)))), 400)
     end = histories.end(preempted, BEGAN + 400)
     assert (end.held, end.lost) == (100, 0)
-
-
-HELD: dict[str, tuple[list[dict[str, float]], HeldTime | None]] = {
-    "the first reading does not count": ([{"queued": 500, "running": 9000}], None),
-    "growth": ([{"running": 0}, {"running": 45, "recovering": 15}], HeldTime(BEGAN, 480, 360)),
-    "late record": ([{"running": 10}, {"running": 70}, {"running": 50, "recovering": 80}], HeldTime(BEGAN, 960, 320)),
-    "late queue": ([{"running": 10}, {"running": 70}, {"running": 50, "queued": 80}], HeldTime(BEGAN, 320, 320)),
-    "trimmed": ([{"queued": 300, "running": 10}, {"queued": 300, "running": 70}, {"running": 40}, {"running": 100}],
-                HeldTime(BEGAN, 960, 960)),
-    "the last day": ([dict.fromkeys(("running", "preparing"), hour * HOUR / 2) for hour in range(31)],
-                     HeldTime(BEGAN + 7 * HOUR, 8 * 24 * HOUR, 8 * 12 * HOUR)),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", HELD)
-def test_held_time_is_what_phases_have_grown(name: str) -> None:
-    histories, (readings, expected) = JobHistories(ServerClock(started=BEGAN)), HELD[name]
-    for hour, reading in enumerate(readings):
-        ends = list(accumulate(reading.values()))
-        spans = list(zip(reading, [0, *ends], ends, strict=False))
-        for job in (_job(), _job(job_id="without accelerators", cards=0)):
-            _poll(histories, job, Records(_spans(*spans)), hour * HOUR)  # type: ignore[arg-type]  # its phases
-        found = [each for each in histories.fleet(BEGAN + hour * HOUR) if isinstance(each, HeldTime)]
-    assert found == [expected] * (expected is not None)

@@ -40,7 +40,7 @@ def shown(histories: JobHistories, job: Job, row: Records | None, now: float, *,
             found.recovery_seconds = each.recovery_seconds
         elif isinstance(each, PodExit):
             found.exits = {**found.exits, each.pod_id: each.exit_code}
-    for each in histories.fleet(now):
+    for each in histories.fleet():
         if isinstance(each, NodeFaults):
             found.nodes = {**found.nodes, **{(each.node_name, entry.cause): entry.count for entry in each.faults}}
         elif isinstance(each, PoolWaits):

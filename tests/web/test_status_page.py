@@ -8,9 +8,8 @@ import pytest
 import yaml
 
 from tests.web.status_page_rig import NOW, Rig, counts, healthy, holder, text_of, usage
-from trainfleet_exporter.model import HeldTime, Status
+from trainfleet_exporter.model import JobTime, PhaseTime, Status
 from trainfleet_exporter.web.status_page.figures import IDLE_RATIO
-from trainfleet_exporter.web.status_page.words import utc
 
 RULES = Path(__file__).parents[2] / "deploy/prometheus/thresholds.yaml"
 
@@ -39,20 +38,21 @@ def test_all_is_well() -> None:
     assert not page.all("script")
 
 
-def _held(rig: Rig) -> Rig:
-    rig.publish("pai/histories", "pai", HeldTime(NOW - 5 * 3600, 36_000.0, 27_000.0))
-    rig.publish("ma/histories", "ma", HeldTime(NOW - 600, 12_000.0, 12_000.0))
-    return rig
+def _spend(rig: Rig, provider: str, job_id: str, **phases: float) -> None:
+    spent = tuple(PhaseTime(phase, seconds) for phase, seconds in phases.items())  # type: ignore[arg-type]  # phases
+    rig.publish(f"{job_id} of {provider}", provider, holder(job_id, 4), JobTime(job_id, spent))
 
 
 def test_first_card_is_runtime_goodput_if_it_is_known() -> None:
-    page = _held(healthy()).see()
-    since = utc(NOW - 5 * 3600, "%H:%M UTC")
-    label, (figure, detail) = next(iter(page.tiles().items()))
-    assert (label, figure) == ("Runtime goodput", "81 %")
-    assert detail == f"of the time that accelerators were held, since {since} (5 h 00 min)"
+    rig = healthy()
+    _spend(rig, "pai", "one", queued=90_000, preparing=900, running=6_000, recovering=2_100)
+    _spend(rig, "ma", "one", running=3_000)
+    _spend(rig, "ma", "waits", queued=3_000)
+    page = rig.see()
+    label, figures = next(iter(page.tiles().items()))
+    assert (label, figures) == ("Runtime goodput", ("75 %", "of the time that these jobs held accelerators"))
     note = page.section("held")
-    assert "for 13.3 accelerator-hours and were running for 10.8 of them. The rest is" in note
+    assert "for 13.3 accelerator-hours since they were created and were running for 10 of them. The rest is" in note
 
 
 def test_jobs_are_summed_over_workspaces_and_absent_is_not_zero() -> None:
@@ -213,7 +213,8 @@ def test_what_the_operator_hides_is_not_known(deny: str, sections: set[str]) -> 
     rig.publish("counts", "p", *counts({Status.RUNNING: 1}))
     rig.publish("jobs", "p", holder("a", 8))
     rig.publish("usage", "p", usage("a", 0.0))
-    page = _held(rig).see()
+    _spend(rig, "p", "b", running=60)
+    page = rig.see()
     assert ("Runtime goodput" in page.tiles()) == ("held" not in sections)
     hiding = {key for key in ("jobs", "held", "idle") if "not known: metrics.deny hides" in page.section(key)}
     assert hiding == sections

@@ -13,7 +13,7 @@ from typing import Any
 from trainfleet_exporter.exposition.blocks import Block, MetricsPage
 from trainfleet_exporter.exposition.formats import Format, head
 from trainfleet_exporter.families import FAMILIES, MetricFamily
-from trainfleet_exporter.model import HeldTime, Job, JobCount, JobUsage, ProviderFacts, Readings
+from trainfleet_exporter.model import Job, JobCount, JobTime, JobUsage, ProviderFacts, Readings
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ _REST_SECONDS = 1.0
 _REST = 9
 """The next build waits this multiple of a build's CPU time: builds take at most a tenth of the time."""
 
-_COUNTED_CLASSES = frozenset({HeldTime, Job, JobCount, JobUsage, ProviderFacts, Readings})
+_COUNTED_CLASSES = frozenset({Job, JobCount, JobTime, JobUsage, ProviderFacts, Readings})
 """Classes of the model that the status page counts."""
 
 

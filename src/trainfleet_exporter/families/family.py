@@ -54,7 +54,7 @@ def _values(*paths: str) -> Callable[[Any], tuple[Any, ...]]:
 
 
 _KEY_LABELS: dict[str, tuple[type, ...]] = {
-    "": (model.ProviderFacts, model.ProviderQuota, model.HeldTime),
+    "": (model.ProviderFacts, model.ProviderQuota),
     "workspace_id": (model.Workspace, model.JobCount, model.FinishedCount),
     "job_id": (
         *(model.Job, model.QueuePlace, model.JobPods, model.JobUsage, model.UsageSource),

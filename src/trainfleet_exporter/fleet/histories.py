@@ -25,7 +25,6 @@ from trainfleet_exporter.model import (
     Cause,
     ClassicHistogram,
     FaultCount,
-    HeldTime,
     Job,
     JobEnd,
     JobFaults,
@@ -148,8 +147,6 @@ def while_held(intervals: Iterable[Interval]) -> list[Interval]:
 
 BOUNDS = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 259200.0, 604800.0)
 """Upper bounds of the buckets of waits, in seconds."""
-_HOUR = 3600.0
-_HOURS = 24
 _MAY_COME_BACK = 7 * 86400.0
 """Seconds for which the start and the faults of a job that is no longer listed are remembered: it may come back."""
 
@@ -192,8 +189,6 @@ class _Known:
     recoveries: dict[tuple[float, str], Recovery] = field(default_factory=dict)
     constant: tuple[object, ...] = ()
     """Its objects that do not change with time."""
-    read: tuple[float, float, float] | None = None
-    """The seconds of all phases, of those that hold its accelerators, and of running, as they were last read."""
 
     def take(self, records: Records) -> None:
         """Take over what a new answer says."""
@@ -238,8 +233,6 @@ class JobHistories:
     def __init__(self, clock: ServerClock) -> None:
         self._clock, self._known, self._began = clock, dict[str, _Known](), 0.0
         """The last: when the exporter began, as the first poll knew it: a clock that is set moves no counter."""
-        self._hours: dict[int, list[float]] = {}
-        """By hour, for how long jobs held accelerators, and the running part of it."""
         self._pools: defaultdict[str, tuple[_Waits, _Waits]] = defaultdict(lambda: (_Waits(), _Waits()))
         """By pool, how long jobs waited and prepared."""
         self._observed: dict[tuple[str, int, float | None], float] = {}
@@ -289,7 +282,6 @@ class JobHistories:
         elif job.status in FINISHED:
             known.seen_until = job.finished or known.seen_until
         if phases := known.elapsed.until(known.seen_until):
-            self._count_held(job, known, now)
             yield JobTime(job.job_id, phases)
         yield from known.constant
 
@@ -319,18 +311,14 @@ class JobHistories:
             recovery_seconds=sum(each.seconds or 0.0 for each in known.recoveries.values()) if has_faults else None,
         )
 
-    def fleet(self, now: float) -> list[object]:
-        """Return the objects of all jobs together: NodeFaults, PoolWaits, HeldTime (of the last 24 hours)."""
+    def fleet(self) -> list[object]:
+        """Return the objects of all jobs together: NodeFaults, PoolWaits."""
         nodes = [
             NodeFaults(pool_id, node, tuple(FaultCount(cause, "", count) for cause, count in sorted(causes.items())))
             for (pool_id, node), causes in self._nodes.items()
         ]
         waits = [PoolWaits(key, *[each.histogram() for each in both]) for key, both in self._pools.items()]
-        first = int(now // _HOUR) - _HOURS + 1
-        self._hours = {hour: counted for hour, counted in self._hours.items() if hour >= first}
-        held, running = (sum([counted[kind] for counted in self._hours.values()]) for kind in (0, 1))
-        since = max(self._clock.began, first * _HOUR)
-        return [*nodes, *waits, *([HeldTime(since, held, min(max(running, 0.0), held))] if held > 0 else [])]
+        return [*nodes, *waits]
 
     def keep_only(self, job_ids: Set[str], now: float) -> None:
         """Forget the histories of all other jobs."""
@@ -378,23 +366,6 @@ class JobHistories:
             if seconds is not None and not self._observed.keys() & lives:
                 self._observed[job.job_id, kind, known.created] = at
                 self._pools[job.pool_id][kind].observe(seconds)
-
-    def _count_held(self, job: Job, known: _Known, now: float) -> None:
-        """Count, for the status page, what a job's phases have grown since they were last read.
-
-        As in the recording rules, a job counts by its accelerators, and not what happened before it was first read. If
-        its total time shrinks, its history was trimmed: the counted time stays.
-        """
-        spent = {found.phase: found.seconds for found in known.held.until(known.seen_until)}
-        total, running = math.fsum(spent.values()), spent.get("running", 0.0)
-        before, known.read = known.read, (total, total - spent.get("queued", 0.0), running)
-        if before is None or before == known.read:
-            return
-        least = 0.0 if total < before[0] else -math.inf  # a late report may move time between phases
-        count = math.fsum([each.count for each in job.accelerators])
-        hour = self._hours.setdefault(int(now // _HOUR), [0.0, 0.0])
-        for kind in (0, 1):
-            hour[kind] += count * max(known.read[kind + 1] - before[kind + 1], least)
 
 
 def _fault_counts(faults: Iterable[JobFault]) -> tuple[FaultCount, ...]:

@@ -192,7 +192,7 @@ class Workspaces:
         now = self.clock.now()
         known = {key for each in self._trackers.values() for key in each.known_ids()}
         self.histories.keep_only(known, now)
-        if done and (counted := self.histories.fleet(now)):
+        if done and (counted := self.histories.fleet()):
             async with poll.part(_HISTORIES) as part:
                 await part.publish(counted)
 

@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from trainfleet_exporter.exposition.text import is_too_long
-from trainfleet_exporter.model import FINISHED, HeldTime, Job, JobCount, JobUsage, ProviderFacts, Readings, Status
-from trainfleet_exporter.telemetry import CollectorState, LastError, Standing
+from trainfleet_exporter.model import FINISHED, Job, JobCount, JobTime, JobUsage, ProviderFacts, Readings, Status
+from trainfleet_exporter.telemetry import CollectorState, Standing
 
 IDLE_RATIO = 0.05
 """Accelerators whose utilization is below this are idle; the shipped alert rules say the same."""
@@ -90,8 +90,8 @@ class Fleet:
     jobs: dict[str, Counter[Status]] = field(default_factory=dict)
     """By provider and status."""
     held: list[Held] = field(default_factory=list)
-    held_times: list[HeldTime] = field(default_factory=list)
-    """One for each provider with jobs that are known to have held accelerators in the last 24 hours."""
+    held_seconds: Counter[str] = field(default_factory=Counter)
+    """Accelerator-seconds of the jobs with a history, by phase without `queued`."""
     idle: list[IdleJob] = field(default_factory=list)
     """Those that hold most."""
     idle_jobs: int = 0
@@ -115,6 +115,7 @@ def read_fleet(parts: Iterable[tuple[str, Sequence[object]]], deny: Sequence[str
     fleet = Fleet(hidden=[family for family in _FAMILIES if any(fnmatchcase(family, glob) for glob in deny)])
     jobs: list[tuple[str, Job]] = []
     ratios: dict[tuple[str, str, str], float] = {}
+    spent: dict[tuple[str, str], JobTime] = {}
     for provider, found in ((provider, found) for provider, objects in parts for found in objects):
         match found:
             case Job():
@@ -126,12 +127,16 @@ def read_fleet(parts: Iterable[tuple[str, Sequence[object]]], deny: Sequence[str
             case Readings() if found.of is JobUsage and found.field == _UTILIZATION:
                 for subject, value in zip(found.subjects, found.values, strict=True):
                     ratios[provider, subject.keys[0], found.accelerator] = value
-            case HeldTime() if not (fleet.hides_held or _PHASE_SECONDS in fleet.hidden):
-                fleet.held_times.append(found)
+            case JobTime() if _PHASE_SECONDS not in fleet.hidden:
+                spent[provider, found.job_id] = found
             case ProviderFacts() if _PROVIDER not in fleet.hidden:
                 fleet.places[provider] = " · ".join(filter(None, (found.platform, found.region)))
     if not fleet.hides_held:
         _count_held(fleet, jobs, {} if fleet.hides_idle else ratios)
+        for provider, job in jobs:
+            phases = spent[provider, job.job_id].phases if (provider, job.job_id) in spent else ()
+            for each in (found for found in phases if found.phase != "queued"):
+                fleet.held_seconds[each.phase] += each.seconds * sum(_by_kind(job).values())  # type: ignore[assignment]
     return fleet
 
 
@@ -188,10 +193,6 @@ class Health(IntEnum):
 class PolledCollector:
     state: CollectorState
     health: Health
-
-    @property
-    def error(self) -> LastError | None:
-        return self.state.error
 
 
 @dataclass(slots=True)
@@ -337,11 +338,6 @@ class View:
         is_zero_sure = self.held > 0 or not any(found.unknown for found in fleet.held)
         self.is_held_complete = not self.lacking and is_zero_sure
         self.is_idle_known = not fleet.hides_idle and not 0 < self.held == self.unmeasured
-        self.goodput: HeldTime | None = None
-        """What all providers' jobs have held and run lately, since the earliest start of a count; None if unknown."""
-        if times := fleet.held_times:
-            since = min(each.since for each in times)
-            self.goodput = HeldTime(since, sum(each.held for each in times), sum(each.running for each in times))
 
     def verdict(self, noun: str) -> str:
         """Sum the health up in a few words: without a noun they fit a browser's tab."""
