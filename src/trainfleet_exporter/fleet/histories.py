@@ -140,11 +140,6 @@ def elapsed(intervals: Iterable[Interval]) -> Elapsed:
     return Elapsed(over) if current is None else Elapsed(over, _PRECEDENCE[current], seconds[current], last)
 
 
-def while_held(intervals: Iterable[Interval]) -> list[Interval]:
-    """Return the intervals with the phase `queued` for each in which the job held nothing."""
-    return [found if found.holds else replace(found, phase="queued") for found in intervals]
-
-
 BOUNDS = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 259200.0, 604800.0)
 """Upper bounds of the buckets of waits, in seconds."""
 _MAY_COME_BACK = 7 * 86400.0
@@ -179,8 +174,6 @@ class _Known:
     """Of the latest answer that has any: the record of a job that ended in the queue may have none any more. Those of
     recoveries are not among them."""
     elapsed: Elapsed = field(default_factory=lambda: Elapsed(()))
-    held: Elapsed = field(default_factory=lambda: Elapsed(()))
-    """As `elapsed`, with all time in the phase `queued` in which it held nothing."""
     seen_until: float | None = None
     """When the job was last seen in the phase that lasts."""
     faults: dict[tuple[float, str], tuple[JobFault, JobFault]] | None = None
@@ -219,8 +212,9 @@ class _Known:
         A job loses the time of all phases but running. Between the last phase and its end, it stops or its accelerators
         stay reserved; unless it waited last.
         """
-        seconds = {each.phase: each.seconds for each in self.held.until(finished) if each.phase != "queued"}
-        ends = [(each.end or math.inf, each.phase) for each in while_held(self.spent)]
+        held = [found if found.holds else replace(found, phase="queued") for found in self.spent]
+        seconds = {each.phase: each.seconds for each in elapsed(held).until(finished) if each.phase != "queued"}
+        ends = [(each.end or math.inf, each.phase) for each in held]
         last, phase = max(ends, default=(math.inf, ""))
         rest = finished - last if finished is not None and phase != "queued" else 0.0
         total = math.fsum(seconds.values())
@@ -259,9 +253,7 @@ class JobHistories:
             known.take(row)
         if not known.is_new:
             return
-        known.is_new, spent = False, known.spent
-        known.elapsed = elapsed(spent)
-        known.held = known.elapsed if all(found.holds for found in spent) else elapsed(while_held(spent))
+        known.is_new, known.elapsed = False, elapsed(known.spent)
         self._count_faults(job, known)
         self._observe(job, known, since)
 
