@@ -93,15 +93,17 @@ x-base: &base
   nonsense-that-nobody-uses: &none ${NOT_SET}
 x-limits: &limits {limits: {concurrency: 2, requests_per_second: 0.5}}
 x-more: &more {limits: {concurrency: 9}, job_window: 7d}
+x-day: &day {<<: *more, job_window: 1d}
 providers:
   - platform: alibaba_pai
     name: a
     region: cn-shanghai
     credentials: *keys
     <<: [*limits, *more]
-  - {<<: *more, name: b, platform: alibaba_pai, region: cn-beijing, credentials: *keys, job_window: 1d}
+  - {<<: *day, name: b, platform: alibaba_pai, region: cn-beijing, credentials: *keys}
+  - {<<: *day, name: c, platform: alibaba_pai, region: cn-beijing, credentials: *keys, limits: {concurrency: 9}}
 """
-    a, b = load(tmp_path, text).providers
+    a, b, _ = load(tmp_path, text).providers
     assert (a.region, a.limits.concurrency, a.limits.requests_per_second, a.job_window) == (
         "cn-shanghai",
         2,

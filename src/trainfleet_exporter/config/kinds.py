@@ -209,7 +209,7 @@ def _authorities(value: Path, info: ValidationInfo) -> Path:
 def _place(value: Path, info: ValidationInfo) -> Path:
     path = Surroundings.of(info).folder / value
     # The file is replaced whole, so its folder is what matters.
-    if not str(value).isprintable() or path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
+    if not str(value).isprintable() or os.path.isdir(path) or not os.access(path.parent, os.W_OK | os.X_OK):  # noqa: PTH112 - Path's raises
         raise ValueError("allowed: a file in a folder that exists and is writable")
     return path
 

@@ -101,24 +101,25 @@ class Source:
         return [self._build(item, (*loc, index)) for index, item in enumerate(node.value)]
 
     def _mapping(self, node: yaml.MappingNode, loc: Loc) -> dict[str, Any]:
-        first: dict[str, int] = {}
-        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+        found, first = dict[str, Any](), dict[str, yaml.ScalarNode]()
+        for key, value in sorted(node.value, key=lambda pair: pair[0].tag != _MERGE):
             line = key.start_mark.line + 1
-            if first.setdefault(key.value, line) != line:
-                message = f"duplicate key (first on line {first[key.value]}); allowed: each key once"
-                self.fault((*loc, key.value), message, line)
-                self.spoilt.discard((*loc, key.value))  # the later value is judged too
-        try:
-            yaml.constructor.SafeConstructor().flatten_mapping(node)  # <<: what is written out wins, and comes last
-        except yaml.MarkedYAMLError:
-            self.fault((*loc, "<<"), "found no mapping after <<; allowed: another mapping, or several", first["<<"])
-        found: dict[str, Any] = {}
-        for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode) or not key.value or not key.value.isprintable():
-                self.fault(loc, "found a key that is not a text; allowed: a text", key.start_mark.line + 1)
-            elif key.tag != _MERGE and (loc or self._ignored is None or not key.value.startswith(self._ignored)):
-                at = (*loc, key.value)
-                self.lines[at] = key.start_mark.line + 1
+                self.fault(loc, "found a key that is not a text; allowed: a text", line)
+                continue
+            at = (*loc, key.value)
+            if (before := first.setdefault(key.value, key)) is not key:
+                known = before.start_mark.line + 1
+                self.fault(at, f"duplicate key (first on line {known}); allowed: each key once", line)
+                self.spoilt.discard(at)  # the later value is judged too
+            if key.tag == _MERGE:
+                for each in value.value[::-1] if isinstance(value, yaml.SequenceNode) else [value]:
+                    if isinstance(each, yaml.MappingNode):
+                        found |= self._mapping(each, loc)  # what is written out wins, and the earlier of several
+                    else:
+                        self.fault(at, "found no mapping after <<; allowed: another mapping, or several", line)
+            elif loc or self._ignored is None or not key.value.startswith(self._ignored):
+                self.lines[at] = line
                 found[key.value] = self._build(value, at)
         return found
 
@@ -144,5 +145,4 @@ class Source:
 
 def show_path(loc: Loc) -> str:
     """Return `providers[0].collectors.jobs`."""
-    steps = (f"[{step}]" if isinstance(step, int) else f".{show_key(step)}" for step in loc)
-    return "".join(steps).removeprefix(".")
+    return "".join([f"[{step}]" if isinstance(step, int) else f".{show_key(step)}" for step in loc]).removeprefix(".")

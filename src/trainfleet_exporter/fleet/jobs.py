@@ -52,8 +52,8 @@ class JobTracker:
         self._clock, self._retention = clock, retention
         self._kept: Collection[str] = ()
         """Pending jobs that the latest update left as they were."""
-        self._counted: dict[str, float] = {}
-        """Ids of ended jobs that were counted, or ended before the exporter's start, with the time of their end."""
+        self._counted: dict[str, tuple[Job, float]] = {}
+        """Ended jobs that were counted, or ended before the exporter's start, with the time of their end."""
         self._unknown: dict[str, float] = {}
         """Missing jobs that are unknown, or in an unknown state, and since when."""
         self._ending: dict[str, Job] = {}
@@ -94,7 +94,7 @@ class JobTracker:
         """
         live: dict[str, Job] = {}
         for job_id, job in found.items():
-            earlier = self.last_known(job_id) or self.ended.get(job_id, (None,))[0] or self._ending.get(job_id)
+            earlier = self.last_known(job_id) or self._ending.get(job_id) or self._counted.get(job_id, (None,))[0]
             if earlier and earlier.created != job.created and None not in (earlier.created, job.created):
                 for of_id in (self.live, self.ended, self.lost, self._counted, self._ending):
                     of_id.pop(job_id, None)
@@ -120,7 +120,7 @@ class JobTracker:
         self.first_read = now if self.first_read is None else self.first_read
         known = self.live.keys() | self.ended.keys() | self.lost.keys()
         horizon = self.ends_since(now) - 3600.0
-        self._counted = {key: end for key, end in self._counted.items() if end >= horizon or key in known}
+        self._counted = {key: each for key, each in self._counted.items() if each[1] >= horizon or key in known}
         self._ending = {key: job for key, job in self._ending.items() if not job.holds_resources or key in known}
 
     def take_ended(self) -> list[Job]:
@@ -154,10 +154,10 @@ class JobTracker:
         key, before = job.job_id, self.last_known(job.job_id)
         ran = before is not None and before.status not in FINISHED | {Status.UNKNOWN}
         last = max(job.finished or 0.0, job.started or 0.0)  # not after the counted end: a list was not up to date
-        if key not in self._counted or (ran and last > self._counted[key]):
-            self._counted[key] = now if job.finished is None else job.finished
+        if key not in self._counted or (ran and last > self._counted[key][1]):
+            self._counted[key] = job, now if job.finished is None else job.finished
             # What ended before the listed time was listed earlier, and has changed since in another way.
-            ended_now = job.finished is not None and job.finished >= max(self._clock.began, self.ends_since(now))
+            ended_now = (job.finished or job.created or 0.0) >= max(self._clock.began, self.ends_since(now))
             is_new = ended_now or (before is not None and before.status not in FINISHED)
             self._counts[job.status] += is_new
             if is_new or job.holds_resources:

@@ -92,6 +92,12 @@ def test_job_that_ran_once() -> None:
     assert found == Shown({"queued": 65, "preparing": 30, "running": 600}, recovery_seconds=0, queued=65, prepared=30)
 
 
+@pytest.mark.parametrize("step", [1, -1])
+def test_of_two_states_of_one_second_the_present_one_lasts(step: int) -> None:
+    history = [*WAITED, _status("SanityChecking", 95, 95), _status("Running", 95)]
+    assert _poll("Running", history[::step], 155).phases["running"] == 60
+
+
 def test_node_fault_of_the_issue() -> None:
     """2 h queue, 2 x 10 min preparation, one node fault with 30 min recovery, within 20 h."""
     fault = 10 * HOUR

@@ -64,7 +64,10 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert await fleet.value(gpus) == 8
     assert await fleet.value('jobs{workspace_id="1",status="succeeded",platform_status="SucceededReserving"}') == 1
     cloud.jobs[0]["Status"] = "Succeeded"
+    cloud.jobs.append(job("b", "FailedReserving", GmtCreateTime=at(5)))  # it ran between two polls
+    await asyncio.sleep(60)
     await fleet.exporter.poll_once()
+    assert await fleet.value('jobs_finished_total{workspace_id="1",status="failed"}') == 1
     assert await fleet.value('job_holds_resources{job_id="a"}') == 0  # its retention begins only now
     assert await fleet.value(gpus) is None
 

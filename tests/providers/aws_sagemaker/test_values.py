@@ -97,6 +97,11 @@ async def test_a_name_used_again_between_two_polls_is_a_new_job(fleet_of: FleetO
             await asyncio.sleep(100)
             await fleet.runner("jobs").tick()
             assert await fleet.value(_SUCCEEDED) == ended
+        await asyncio.sleep(4000)  # the latest life is shown no more, and its end is still known
+        cloud.jobs = [job("a", CreationTime=START + 4200, SecondaryStatusTransitions=[stage("Training", 4205, None)])]
+        _end(cloud.jobs[0], START + 4220)
+        await fleet.runner("jobs").tick()
+        assert await fleet.value(_SUCCEEDED) == 3
 
 
 @pytest.mark.parametrize(("status", "holds"), [("Available", 1), ("InUse", 1), ("Reused", None), ("Terminated", None)])

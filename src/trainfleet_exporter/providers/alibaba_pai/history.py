@@ -111,9 +111,9 @@ def cause(*words: str | None) -> Cause:
 
 
 def dated(items: Sequence[Any] | None, name: str) -> list[tuple[Any, float]]:
-    """Return the readable items that have this time, in its order, each with the time."""
+    """Return the readable items that have this time, in its order and with it. Of one second, what lasts is last."""
     found = [(item, at) for item in readable(items) if (at := utc_time(getattr(item, name))) is not None]
-    return sorted(found, key=lambda pair: pair[1])
+    return sorted(found, key=lambda pair: (pair[1], not getattr(pair[0], "end_time", None)))
 
 
 def _intervals(statuses: Sequence[tuple[StatusTransition, float]]) -> Iterator[Interval]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from itertools import chain, zip_longest
 from math import inf
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 from msgspec import field
@@ -246,7 +245,7 @@ def stages_of(row: TrainingJob) -> list[Stage]:
     """Return the stages in order. Each lasts until its end or the next one, whichever comes first."""
     given = readable(row.secondary_status_transitions)
     found = [(start, item) for item in given if (start := unix_time(item.start_time)) is not None]
-    found.sort(key=itemgetter(0))
+    found.sort(key=lambda each: (each[0], each[1].end_time is None))  # of one moment, what lasts is last
     billed_from, stages = unix_time(row.training_start_time) or inf, list[Stage]()
     held, interrupted = None, False
     for (start, item), after in zip_longest(found, [start for start, _ in found[1:]]):

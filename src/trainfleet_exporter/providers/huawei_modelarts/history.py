@@ -97,7 +97,7 @@ def records(state: JobStatus, status: Status, created: float | None) -> Records:
     """The history of a job that has a status, and was created at a Unix time."""
     given = readable(state.running_records)
     runs = [(record, start) for record in given if (start := unix_time(record.start_at)) is not None]
-    runs.sort(key=itemgetter(1))
+    runs.sort(key=lambda run: (run[1], not run[0].end_at))
     attempts = [(run, attempt) for run, record in enumerate(given) for attempt in readable(record.recover_records)]
     faults, recoveries, times = _recoveries(attempts, runs)
     return Records(
