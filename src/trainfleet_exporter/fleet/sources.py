@@ -12,6 +12,7 @@ the jobs in it stay its own for as long. If the first source refuses, the other 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
 
 from trainfleet_exporter.fleet.workspaces import Workspaces
@@ -49,8 +50,8 @@ class JobSources:
         """The jobs that parts in bulk show, or are about to."""
         self._missed: dict[str, int] = {}
         """How many polls in bulk did not find a job."""
-        self._answered: dict[str, bool] = {}
-        """Whether the other source answered for a job with any usage."""
+        self._answered: dict[str, bool | None] = {}
+        """Whether the other source answered for a job with any usage; None: no longer held, and no answer since."""
         self.watchers: list[Callable[[], None]] = []
         """Called whenever the bulk source takes jobs over."""
         fleet.watchers.append(self._forget)
@@ -75,7 +76,8 @@ class JobSources:
     def hold(self, job_ids: Collection[str]) -> None:
         """Note the jobs that parts in bulk show, or are about to: from here on no other source shows them."""
         before, self.held = self.held, frozenset(job_ids)
-        self._answered = {job_id: used for job_id, used in self._answered.items() if job_id not in self.held}
+        answers = dict.fromkeys(before) | self._answered
+        self._answered = {job_id: used for job_id, used in answers.items() if job_id not in self.held}
         if not self.held <= before:
             for callback in self.watchers:
                 callback()
@@ -91,11 +93,17 @@ class JobSources:
         if job_id not in self.held:
             self._answered[job_id] = with_usage
 
-    def is_replaced(self, running: Collection[str], *, with_usage: bool) -> bool:
-        """Return whether the other source serves the running jobs, and `with_usage` if need be."""
-        answers = [used for job_id, used in self._answered.items() if job_id in running]
-        is_served = any(used or not with_usage for used in answers)
-        return is_served and not self.left_out and self.held.isdisjoint(running)
+    async def wait_until_replaced(self, running: Collection[str], *, with_usage: bool, until: float) -> bool:
+        """Return whether the other source serves the running jobs: it answered for all that are no longer held, and
+        `with_usage` if need be. Waits for that until a loop time, unless it cannot be."""
+        while not self.left_out and self.held.isdisjoint(running):
+            answers = [used for job_id, used in self._answered.items() if job_id in running]
+            if None not in answers and any(used or not with_usage for used in answers):
+                return True
+            if asyncio.get_running_loop().time() >= until:
+                break
+            await asyncio.sleep(1)
+        return False
 
     def _first_answer(self, job: Job) -> bool | None:
         return self._known.setdefault((job.job_id, job.created), self._in_bulk(job))

@@ -288,7 +288,7 @@ class Usage:
             first, *others = sorted(self._turns.order(asked), key=lambda key: asked[key].suffix != ACCELERATORS)
             early = await self._ask(poll, asked[first], jobs, until)  # it shows whether AOM answers at all
         except (CloudError, NotReady) as error:
-            self._replace(poll, running, error)
+            await self._replace(poll, running, error, until)
             return
         self._is_replaced = False
         poll.keep_only([*asked, _SOURCES])
@@ -323,14 +323,15 @@ class Usage:
             await part.publish([UsageSource(job_id, SOURCE, None) for job_id in live])
         self._sources.end_poll(running, found - self._lacking(jobs), is_refused=False)
 
-    def _replace(self, poll: Poll, running: Mapping[str, Job], error: Exception) -> None:
+    async def _replace(self, poll: Poll, running: Mapping[str, Job], error: Exception, until: float) -> None:
         """Leave usage to task metrics if AOM is not served here, or denies it while they have some; else raise."""
-        is_refused = not isinstance(error, CloudError) or is_refusal(error)
+        was_refused, is_refused = self._sources.is_refused, not isinstance(error, CloudError) or is_refusal(error)
         self._sources.end_poll(running, (), is_refused=is_refused)
         if self._is_alone or not is_refused:
             raise error
         if isinstance(error, CloudError):
-            if not self._sources.is_replaced(running, with_usage=isinstance(error, AccessDenied)):
+            until, with_usage = 0.0 if was_refused else until, isinstance(error, AccessDenied)
+            if not await self._sources.wait_until_replaced(running, with_usage=with_usage, until=until):
                 raise error
             poll.lacks("AOM", error)
         if not self._is_replaced:
