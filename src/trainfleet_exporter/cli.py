@@ -130,6 +130,8 @@ def _command(*params: click.Option) -> Callable[[Command], click.Command]:
 
 def _run(command: Command, options: Options) -> int:
     options = {**options, "shard": _shard(options)}
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names may have characters that its encoding lacks
     set_up_logs(options["log_level"], options["log_format"])
     try:
         check_descriptors()
@@ -313,10 +315,8 @@ def diagnose(options: Options, signals: Signals) -> int:
     from trainfleet_exporter.diagnose import examine, show  # noqa: PLC0415 - the daemon does without it
 
     found = signals.finish(examine(_load(options), installed_platforms(), shard=options["shard"], say=_say("diagnose")))
-    if options["json"]:
-        print(json.dumps({"providers": [report.as_json() for report in found]}, indent=2))
-    else:
-        print("\n".join(map(show, found)), end="")
+    as_json = {"providers": [report.as_json() for report in found]}
+    print(json.dumps(as_json, indent=2) + "\n" if options["json"] else "\n".join(map(show, found)), end="")
     return 0 if all(report.success for report in found) else 1
 
 

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from trainfleet_exporter.fleet.histories import BOUNDS, Interval, JobFault, JobHistories, Records, Recovery
 from trainfleet_exporter.fleet.jobs import JobTracker
-from trainfleet_exporter.model import Accelerators, FaultCount, Job, JobFaults, NodeFaults, Phase, PoolWaits, Status
+from trainfleet_exporter.model import (
+    Accelerators,
+    FaultCount,
+    Job,
+    JobFaults,
+    JobTime,
+    NodeFaults,
+    Phase,
+    PhaseTime,
+    PoolWaits,
+    Status,
+)
 from trainfleet_exporter.providers.judging import ServerClock
 
 BEGAN = 1_760_000_400.0
@@ -47,9 +59,9 @@ def test_phase_that_lasts_grows_with_its_status_only() -> None:
     histories = JobHistories(ServerClock(started=BEGAN))
 
     def phases(status: Status, records: Records | None, now: float) -> dict[str, float]:
-        _poll(histories, _job(status), records, now)
-        end = histories.end(_job(status), BEGAN + now)
-        return {entry.phase: entry.seconds for entry in end.phases or ()}
+        shown = _poll(histories, _job(status), records, now)[JobTime]
+        assert isinstance(shown, JobTime)
+        return {entry.phase: entry.seconds for entry in shown.phases}
 
     waiting = Records(_spans(("queued", 0, None)))
     assert phases(Status.QUEUED, waiting, -5) == {"queued": 0}  # a clock behind that of the platform
@@ -58,6 +70,23 @@ def test_phase_that_lasts_grows_with_its_status_only() -> None:
     later = Records(_spans(("queued", 0, 70), ("running", 70, None)))
     assert phases(Status.RUNNING, later, 180) == {"queued": 70, "running": 110}
     assert phases(Status.FAILED, None, 900) == {"queued": 70, "running": 110}
+
+
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_a_history_that_was_not_read_again_says_nothing_of_the_end(is_seen: bool) -> None:
+    """As of many jobs that fail together: the details of all but some are from before they ran."""
+    histories = JobHistories(ServerClock(started=BEGAN))
+    _poll(histories, _job(Status.QUEUED), Records(_spans(("queued", 0, None))), 60)
+    if is_seen:
+        _poll(histories, _job(), None, 120)
+    failed = replace(_job(Status.FAILED), started=BEGAN + 100, finished=BEGAN + 300)
+    assert _poll(histories, failed, None, 360)[JobTime] == JobTime("j", (PhaseTime("queued", 60),))
+    end = histories.end(failed, BEGAN + 360)
+    assert (end.phases, end.held, end.lost) == (None, 200, None)
+    stopped = replace(_job(Status.STOPPED, job_id="k"), finished=BEGAN + 300)  # it never ran
+    _poll(histories, replace(stopped, status=Status.STOPPING), Records(_spans(("queued", 0, None))), 290)
+    _poll(histories, stopped, None, 360)
+    assert histories.end(stopped, BEGAN + 360).phases == (PhaseTime("queued", 300),)
 
 
 def test_faults_count_once_and_never_fall() -> None:

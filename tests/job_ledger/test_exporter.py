@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.app.rig import site
-from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, at, job
+from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, at, job, metric, point
 from tests.support.clock import START, run_stepped
 from tests.support.fleet import Fleet
 from tests.support.logs import line_of
@@ -128,6 +128,25 @@ def test_use_is_the_mean_of_what_the_page_showed(run: Run) -> None:
     # Polls last a minute, too: 90 % was shown for two minutes, and 30 % for four.
     assert with_use["accelerator_use"] == {"mean": 0.5, "peak": 0.9, "seen_seconds": 360}
     assert "accelerator_use" not in without
+
+
+def test_use_counts_what_is_shown_when_the_job_ends(run: Run) -> None:
+    """A metric of all jobs is shown until its next poll."""
+
+    async def steps(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.catalogue = [metric("JOB_GPU_DUTY_CYCLE", "%")]
+        cloud.points["JOB_GPU_DUTY_CYCLE"] = [point("a", 50), point("b", 70)]
+        await asyncio.sleep(86400)
+        cloud.points["JOB_GPU_DUTY_CYCLE"] = [point("a", 50, age=-86400), point("b", 70, age=-86400)]
+        await fleet.runner("usage").tick()
+        for number in (0, 1):
+            await asyncio.sleep(60)
+            cloud.jobs[number] |= {"Status": "Succeeded", "GmtFinishTime": at(86430 + 60 * number)}
+            await fleet.runner("jobs").tick()
+
+    lines = run(steps, (HEAD + CONFIG).replace("source: job_metrics", "source: cloudmonitor"))
+    for line, (mean, seconds) in zip(lines, ((0.5, 60), (0.7, 120)), strict=True):
+        assert line["accelerator_use"] == {"mean": mean, "peak": mean, "seen_seconds": seconds}
 
 
 def test_a_job_that_is_left_out_is_not_recorded(run: Run) -> None:

@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fcntl import F_GETFL, fcntl
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,21 @@ def _refuse(number: int) -> Callable[..., int]:
         raise OSError(number, os.strerror(number))
 
     return write
+
+
+async def test_a_disk_that_refuses_late_loses_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As full network disks: they take lines, and lose them later, unless each write waits for the disk."""
+
+    def late(descriptor: int, data: bytes) -> int:
+        return _refuse(errno.ENOSPC)(descriptor, data) if fcntl(descriptor, F_GETFL) & os.O_DSYNC else len(data)
+
+    with _open(path) as file:
+        with monkeypatch.context() as full:
+            full.setattr("trainfleet_exporter.job_ledger.file.os.write", late)
+            file.add(ended("a"))
+            await _written()
+        file.add(ended("b"))
+    assert _ids(path) == ["a", "b"]
 
 
 @pytest.mark.parametrize("cut_short", [False, True])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
+import sys
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -111,6 +113,13 @@ def test_time_of_finishing_is_lost(report: Report) -> None:
     assert report(whole(lost_seconds=450.0)).rows["all", ""]["lost_accelerator_hours"] == "1.0"
 
 
+def test_names_that_the_terminal_cannot_show_are_escaped(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as terminal:
+        terminal.setattr(sys, "stdout", io.TextIOWrapper(shown := io.BytesIO(), "latin-1"))
+        assert report(ended("a", user_name="\u5f20\u4e09"), flags=()).code == 0
+        assert b"\\u5f20\\u4e09" in shown.getvalue()
+
+
 def test_days_cut_by_the_end(report: Report) -> None:
     before, unknown = END - timedelta(days=8), END - timedelta(days=1)
     jobs = (ended("a"), ended("b", ended=before), ended("c", ended=None, seen=unknown), ended("d", seen=before))
@@ -125,6 +134,8 @@ def test_the_last_line_of_each_life_of_an_id_counts(report: Report) -> None:
     again = ended("nightly", created=lives[1], status="succeeded")
     row = report(*jobs, again, ended("nightly", provider="q")).rows["all", ""]
     assert (row["jobs"], row["failed_jobs"]) == ("3", "1")
+    early = ended("a", ended=END - timedelta(days=7.05))  # the last line has an end, which is too early
+    assert report(ended("a", ended=None, seen=END - timedelta(days=6.9)), early).rows["all", ""]["jobs"] == "0"
 
 
 def test_invalid_lines_are_named_and_the_rest_used(report: Report) -> None:

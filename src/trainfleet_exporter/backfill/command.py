@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import re
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -73,7 +74,7 @@ async def backfill(
     open_past = platforms[provider.platform].past
     assert open_past is not None
     progress = Progress()
-    with State(flags.out, provider.name, _digest(flags, settings, provider)) as state:
+    with State(flags.out, provider.name.replace("/", "%2F"), _digest(flags, settings, provider)) as state:
         allowed = CallLimits(requests_per_second=limits.requests_per_second, concurrency=limits.concurrency)
         account = Account(provider.account_key.name, allowed)
         past = open_past(provider, BuildContext(settings=settings, account=account, observe=progress.count))
@@ -133,7 +134,7 @@ def _failed(failures: Mapping[str, CloudError]) -> str:
 
 
 def _next_steps(flags: Flags, files: Sequence[Path]) -> str:
-    pattern = flags.out / f"{flags.provider}-*.om"
+    pattern = shlex.quote(str(files[0])[: -len("YYYY-MM-DD.om")]) + "????-??-??.om"
     return (
         f"{len(files)} file(s) in {flags.out}, the first one {files[0].name}. To import them into Prometheus:\n"
         f'  for file in {pattern}; do promtool tsdb create-blocks-from openmetrics "$file" blocks; done\n'

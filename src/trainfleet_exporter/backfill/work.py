@@ -51,7 +51,7 @@ class Flags:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def file(self, day: Range) -> Path:
-        return self.out / f"{self.provider}-{name_of(day)}.om"
+        return self.out / f"{self.provider.replace('/', '%2F')}-{name_of(day)}.om"
 
     def left(self) -> list[Range]:
         return [day for day in days(self.wanted) if not self.file(day).exists()]

@@ -53,6 +53,8 @@ Of intervals that overlap, the first phase counts: a job that waits within a rec
 """
 _PRECEDENCE: Sequence[Phase] = tuple(_WHILE)
 _RANK = {phase: rank for rank, phase in enumerate(_PRECEDENCE)}
+_STATES = {status for statuses in _WHILE.values() for status in statuses} - {Status.STOPPING}
+"""A job that stops may have done so in any phase."""
 
 
 class Interval(Struct, frozen=True, gc=False):
@@ -176,6 +178,8 @@ class _Known:
     elapsed: Elapsed = field(default_factory=lambda: Elapsed(()))
     seen_until: float | None = None
     """When the job was last seen in the phase that lasts."""
+    is_behind: bool = False
+    """Whether the job was seen in a status that the phase that lasts does not have: it has not lasted."""
     faults: dict[tuple[float, str], tuple[JobFault, JobFault]] | None = None
     """All that any answer had, also before the exporter's start: as counted, and with the latest cause that was named.
     None if no answer says what faults there were."""
@@ -185,7 +189,7 @@ class _Known:
 
     def take(self, records: Records) -> None:
         """Take over what a new answer says."""
-        self.is_new = True
+        self.is_new, self.is_behind = True, False
         if records.intervals is not None:
             self.intervals = records.intervals
         if records.faults is not None:
@@ -269,10 +273,12 @@ class JobHistories:
         if known is None:
             return
         lasting = known.elapsed.lasting
-        if is_seen and lasting is not None and job.status in _WHILE[lasting]:
-            known.seen_until = now
-        elif job.status in FINISHED:
-            known.seen_until = job.finished or known.seen_until
+        if job.status in FINISHED:
+            known.is_behind |= lasting not in (None, "running") and (job.started or 0.0) > known.elapsed.since
+            known.seen_until = (not known.is_behind and job.finished) or known.seen_until
+        elif is_seen and lasting is not None:
+            known.is_behind = job.status in _STATES and job.status not in _WHILE[lasting]
+            known.seen_until = now if job.status in _WHILE[lasting] else known.seen_until
         if phases := known.elapsed.until(known.seen_until):
             yield JobTime(job.job_id, phases)
         yield from known.constant
@@ -286,7 +292,7 @@ class JobHistories:
         """Return the whole life of a job that has ended. A poll found the end at the Unix time `seen`."""
         known = self._known.get(job.job_id, _Known())
         phases = held_for = lost = None
-        if known.intervals is not None:
+        if known.intervals is not None and not known.is_behind:
             phases = known.elapsed.until(known.seen_until)
             held_for, lost = known.held_until(job.finished or known.seen_until)
         elif job.started is not None and job.finished is not None:

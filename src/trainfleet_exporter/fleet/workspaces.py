@@ -188,7 +188,8 @@ class Workspaces:
             done = await self._turns.read_each(poll, ids, live, at_once=self.at_once)
             all_done = len(done) == len(ids)
             self.listed.publish(frozenset(done), known=bool(done) or all_done, whole=all_done and not poll.lost)
-        await poll.read_each(reads, ends, at_once=self.at_once)
+        longest_unknown_first = sorted(reads, key=lambda key: reads[key].tracker.ends_until or 0.0)
+        await poll.read_each(longest_unknown_first, ends, at_once=self.at_once)
         now = self.clock.now()
         known = {key for each in self._trackers.values() for key in each.known_ids()}
         self.histories.keep_only(known, now)

@@ -81,8 +81,9 @@ def _read_ledger(path: Path, since: datetime) -> tuple[list[EndedJob], list[int]
                 except (ValueError, RecursionError):
                     invalid.append(number)
                     continue
+                jobs.pop(key := (job.provider, job.job_id, job.created), None)
                 if job.end >= since:
-                    jobs[job.provider, job.job_id, job.created] = job
+                    jobs[key] = job
     except OSError as error:
         raise StartError(
             f"cannot read the ledger {path}: {error.strerror or error}; "

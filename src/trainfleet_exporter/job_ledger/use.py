@@ -6,7 +6,7 @@ does not count. Memory: about 300 bytes for each job, and about 100 for each lat
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class _Sum:
     """Of one job, in seconds."""
 
     last: float
-    """When a reading of it was last put (Unix seconds)."""
+    """When a reading of it was last put (loop time)."""
     seen: float = 0.0
     weighted: float = 0.0
     """Seconds times utilization."""
@@ -52,7 +52,7 @@ class UseWatch:
     ) -> None:
         """Replace a part (PageStore.put)."""
         self._page_store.put(part, lines, provider=provider, objects=objects)
-        now = time.time()
+        now = asyncio.get_running_loop().time()
         self._add_shown(part, now)
         if not (values := dict(_values(objects))):
             return
@@ -65,12 +65,16 @@ class UseWatch:
 
     def drop(self, part: Hashable) -> None:
         """Take a part off the page (PageStore.drop)."""
-        self._add_shown(part, time.time())
+        self._add_shown(part, asyncio.get_running_loop().time())
         self._page_store.drop(part)
 
     def take(self, provider: str, job_id: str) -> AcceleratorUse | None:
         """Return what is known of a job, and forget it; None if no reading lasted."""
-        known = self._sums.pop((provider, job_id), None)
+        known, now = self._sums.pop((provider, job_id), None), asyncio.get_running_loop().time()
+        for of, since, values in self._shown.values() if known else ():
+            if known and of == provider and (value := values.pop(job_id, None)) is not None:
+                known.seen += max(0.0, now - since)
+                known.weighted += max(0.0, now - since) * value
         if known is None or known.seen <= 0:
             return None
         return AcceleratorUse(round(known.weighted / known.seen, 6), round(known.peak, 6), round(known.seen, 3))

@@ -249,3 +249,21 @@ async def test_ends_of_a_gap_that_nothing_saw_are_counted(of_two: OfTwo) -> None
         cloud.answer = lambda operation, query: None
         await poll_jobs(fleet)
         assert await fleet.value(SUCCEEDED) == 1
+
+
+async def test_each_of_many_workspaces_learns_how_jobs_ended(fleet_of: FleetOf) -> None:
+    """A poll has calls for the live jobs of all workspaces, and for the ends of some."""
+    cloud, ids = Cloud(), [str(number) for number in range(30)]
+    cloud.workspaces = [{"WorkspaceId": key, "WorkspaceName": key, "Status": "ENABLED"} for key in ids]
+    cloud.jobs = [job(f"job-{key}", WorkspaceId=key) for key in ids]
+    off = "{enabled: false}"
+    chosen = f"{{usage: {off}, pods: {off}, pools: {off}, pool_workloads: {off}, job_counts: {off}}}"
+    config = CONFIG.replace("{requests_per_second: 1000, concurrency: 8}", "{}")
+    async with fleet_of(cloud, config.replace("{usage: {source: job_metrics}}", chosen)) as fleet:
+        fleet.schedule.start()
+        await asyncio.sleep(300)
+        for number in range(30):
+            end(cloud, number, 300)
+        await asyncio.sleep(900)
+        found = [line for line in await fleet.lines("jobs_finished_total") if line.endswith(" 1")]
+        assert len(found) == 30

@@ -401,6 +401,7 @@ async def test_a_job_with_an_unknown_status_has_its_series(fleet_of: FleetOf, wo
             assert await fleet.value('job_status{job_id="b",status="running"}') == 1
             assert await fleet.value(f'job_platform_status{{job_id="a",platform_status="{word}"}}') == 1
             assert await fleet.value('job_holds_resources{job_id="a"}') is None
+            assert (await fleet.value('job_requested_nodes{job_id="a"}') is None) == (word == "Deleting")
             series = f'jobs{{workspace_id="default",status="unknown",platform_status="{word}"}}'
             assert await fleet.value(series) == 1
             await asyncio.sleep(3000)

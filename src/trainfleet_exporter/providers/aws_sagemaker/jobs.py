@@ -164,7 +164,7 @@ def translate(row: TrainingJob) -> tuple[Job, Records | None] | None:
         status = Status.UNKNOWN
     ended, holds = status in FINISHED, _holds(row, status, stages)
     used, plan = _instances(config), _plan(config)
-    asked = () if ended and not holds else used
+    asked = () if (ended and not holds) or primary == "Deleting" else used  # only what has ended can be deleted
     parents = {"HyperParameterTuningJob": row.tuning_job_arn, "AutoMLJob": row.auto_ml_job_arn}
     parents["LabelingJob"] = row.labeling_job_arn
     payment = {None: "", True: "Spot", False: "OnDemand"}[row.enable_managed_spot_training]

@@ -212,14 +212,13 @@ class Pools:
         """Names, published by each poll of pools when they are listed. It is whole when the clusters are read, too."""
         self._pool_turns, self._node_turns = FairQueue(), FairQueue()
         self._plans: dict[str, TrainingPlan] = {}
-        """The plans of the last good answer by ARN: names and ends do not age."""
+        """Those that are shown, by ARN."""
         self._groups: dict[str, Groups] = {}
         """By cluster, those of the last good answer."""
 
     @collector("pools")
     async def pools(self, poll: Poll) -> None:
-        """Read a part for the training plans, and one for each cluster. The plans are first, because clusters name
-        them."""
+        """Read a part for the training plans, first because clusters name them, and one for each cluster."""
         with self._clusters.polling():
             now = asyncio.get_running_loop().time()
             async with poll.part(_PLANS, deadline=now + _FOR_PLANS * (poll.deadline - now)) as part:
@@ -234,6 +233,10 @@ class Pools:
             self._clusters.publish(names, whole=False)
             await self._read_each(poll, self._pool_turns, names, self._read_cluster)
             self._clusters.publish(names)
+
+    def pools_expired(self, key: str) -> None:
+        """A group must not name the pool of a plan that is not shown."""
+        self._plans = {} if key == _PLANS else self._plans
 
     @collector("nodes")
     async def nodes(self, poll: Poll) -> None:
@@ -255,24 +258,22 @@ class Pools:
 
     async def _read_plans(self, part: Part) -> None:
         rows = await self._list("ListTrainingPlans", TrainingPlans, part, optional=_PLANS)
-        named = [row if row and row.training_plan_name else None for row in rows]
-        known = [row for row in named if row is None or row.status != "Expired"]
+        known = [row if row and row.training_plan_name else None for row in rows if not row or row.status != "Expired"]
         shown, _ = distinct(part, [row and plan_pool(row) for row in known], lambda pair: pair[0].pool_id)
         self._plans = {row.training_plan_arn: row for row in known if row and row.training_plan_arn}
         await part.publish([each for pair in shown.values() for each in pair])
 
     async def _read_cluster(self, part: Part) -> None:
-        name = part.key
-        cluster = await self._calls.call("DescribeCluster", {"ClusterName": name}, Cluster, deadline=part.deadline)
+        cluster = await self._calls.call("DescribeCluster", {"ClusterName": part.key}, Cluster, deadline=part.deadline)
         nodes = await self._list_nodes(part)
         if cluster.instance_groups is None and cluster.restricted_instance_groups is None:
             raise BadAnswer("the answer has no instance groups", operation="DescribeCluster")
         listed = [*(cluster.instance_groups or ()), *(cluster.restricted_instance_groups or ())]
         groups = [(each, self._plans.get(each.training_plan_arn or "", NO_PLAN)) for each in readable(listed)]
-        found = [group_pool(name, one, nodes, plan) for one, plan in groups]
+        found = [group_pool(part.key, one, nodes, plan) for one, plan in groups]
         shown, _ = distinct(part, found, lambda pair: pair[0].pool_id)
         part.dropped("malformed", sum(each is None for one, _ in groups for each in one.instance_type_details or ()))
-        self._groups[name] = {each.instance_group_name: (each, unix_time(plan.end_time)) for each, plan in groups}
+        self._groups[part.key] = {each.instance_group_name: (each, unix_time(plan.end_time)) for each, plan in groups}
         await part.publish([each for pair in shown.values() for each in pair])
 
     async def _read_nodes(self, part: Part) -> None:
