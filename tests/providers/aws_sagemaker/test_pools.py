@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from typing import Any
 
@@ -126,16 +125,6 @@ async def test_what_a_region_does_not_serve_fails_nothing(
         infos = await fleet.lines("pool_info")
         assert infos
         assert all(others in line for line in infos)
-
-
-async def test_a_plan_that_is_shown_no_more_is_no_parent(fleet_of: FleetOf) -> None:
-    cloud, denied = _cloud(), failed("AccessDeniedException")
-    async with fleet_of(cloud) as fleet:
-        fleet.schedule.start()
-        await asyncio.sleep(50)
-        cloud.answer = lambda operation, asked: denied if operation == "ListTrainingPlans" else None
-        await asyncio.sleep(400)
-        assert ['parent_pool_id=""' in line for line in await fleet.lines("pool_info")] == [True, True]
 
 
 @pytest.mark.parametrize("status", enumeration("TrainingPlanStatus"))
