@@ -250,7 +250,7 @@ class Telemetry:
         for reason in REJECT_REASONS:
             self._rejected.labels(reason)
 
-    def attempt(self, provider: str, *, api: str, operation: str, outcome: str, seconds: float) -> None:
+    def attempt(self, provider: str, api: str, operation: str, outcome: str, seconds: float) -> None:
         """Count one attempt to call an API, which took `seconds`."""
         self._requests.labels(provider, api, operation, outcome).inc()
         self._latency.labels(provider, api).observe(seconds)

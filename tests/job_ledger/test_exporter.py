@@ -149,6 +149,19 @@ def test_use_counts_what_is_shown_when_the_job_ends(run: Run) -> None:
         assert line["accelerator_use"] == {"mean": mean, "peak": mean, "seen_seconds": seconds}
 
 
+def test_what_ended_before_a_reload_is_recorded_after_it(run: Run) -> None:
+    async def steps(cloud: Cloud, fleet: Fleet) -> None:
+        await asyncio.sleep(60)
+        cloud.jobs[0] |= {"Status": "Succeeded", "GmtFinishTime": at(30)}
+        config, ages = fleet.exporter.config, {"max_data_age": 1000.0}
+        changed = config.model_copy(update={"global_": config.global_.model_copy(update=ages)})
+        fleet.exporter.apply(fleet.exporter.plan(changed))
+        assert await fleet.exporter.poll_once()
+        assert await fleet.value('jobs_finished_total{workspace_id="1",status="succeeded"}') == 1
+
+    assert [line["job_id"] for line in run(steps)] == ["a"]
+
+
 def test_a_job_that_is_left_out_is_not_recorded(run: Run) -> None:
     async def steps(cloud: Cloud, fleet: Fleet) -> None:
         for row in cloud.jobs:

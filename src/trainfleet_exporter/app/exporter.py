@@ -20,6 +20,7 @@ from trainfleet_exporter.model import JobEnd
 from trainfleet_exporter.pacing import Pace
 from trainfleet_exporter.polling import Runner
 from trainfleet_exporter.process.logs import fields
+from trainfleet_exporter.providers.judging import ServerClock
 from trainfleet_exporter.providers.registry import BuildContext, Platform, Provider
 from trainfleet_exporter.sharding import WHOLE, Shard
 from trainfleet_exporter.telemetry import Standing, Telemetry
@@ -214,7 +215,11 @@ class Exporter:
             plan.members.append(there)
             plan.gone.remove(there)
             return
+        # What happens counts from the latest good poll of jobs on: else nobody counts what ended since then.
+        states = [runner.state for runner in (there.runners if there else ()) if runner.state.collector == "jobs"]
+        polled = max([each.last_success - (each.duration or 0.0) for each in states], default=0.0)
         context = BuildContext(
+            clock=ServerClock(started=polled) if polled > 0 else ServerClock(),
             settings=plan.config.global_,
             account=account,
             observe=partial(self._attempted, config.name),
@@ -270,13 +275,7 @@ class Exporter:
         member = self._members.get(provider)
         if member is None:  # removed: the page has no series of it
             return
-        self.telemetry.attempt(
-            provider,
-            api=attempt.api,
-            operation=attempt.operation,
-            outcome=attempt.outcome,
-            seconds=attempt.seconds,
-        )
+        self.telemetry.attempt(provider, attempt.api, attempt.operation, attempt.outcome, attempt.seconds)
         self._show_facts(member)
 
     def _ended(self, provider: str, end: JobEnd) -> None:
