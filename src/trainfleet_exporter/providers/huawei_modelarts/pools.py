@@ -188,7 +188,7 @@ NO_AMOUNTS: Final = AmountsTable()
 WORKLOAD_STATUS = JOB_STATUS | {"Queue": Status.QUEUED, "Pending": Status.STARTING}
 WORKLOAD_TYPES = ("train", "infer", "notebook")
 QUEUED = "Queue"
-HOLDING = ("Creating", "Pending", "Running", "Terminating")
+MAY_HOLD = ("Creating", "Pending", "Running", "Terminating")
 """The statuses in which a workload may hold accelerators, in the order that it goes through them."""
 MAY_WAIT = ("Creating", "Pending")
 """Those in which it holds some if it has nodes, and else waits for them."""
@@ -476,7 +476,7 @@ class Pools:
 
         async def read(part: Part) -> None:
             found: dict[str, WorkloadRow] = {}
-            for status in HOLDING:  # a workload that changes between two calls is in both lists: the later one counts
+            for status in MAY_HOLD:  # a workload that changes between two calls is in both lists: the later one counts
                 rows = (await self._workloads(part.key, status, part)).rows
                 found |= {key: row for key, row in rows.items() if row.host_ips or status not in MAY_WAIT}
             await part.publish(users(part.key, found.values()))
