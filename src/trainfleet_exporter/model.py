@@ -142,10 +142,14 @@ class PhaseTime(msgspec.Struct, frozen=True, gc=False):
 
 
 class JobTime(msgspec.Struct, frozen=True, gc=False):
-    """The time of a job by phase up to now. A phase that has not begun is left out."""
+    """The time of a job by phase up to now. A phase that has not begun is left out.
+
+    `unheld` are the seconds of phases but `queued` in which it held nothing: the launches of instances that are over.
+    """
 
     job_id: str
     phases: tuple[PhaseTime, ...]
+    unheld: float = 0.0
 
 
 class FaultCount(msgspec.Struct, frozen=True, gc=False):

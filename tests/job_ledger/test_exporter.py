@@ -112,6 +112,18 @@ def test_an_ended_job_is_one_line_of_the_log_and_of_the_ledger(run: Run, caplog:
     ]
 
 
+def test_a_job_that_was_never_seen_live_has_its_accelerators(run: Run) -> None:
+    async def steps(cloud: Cloud, fleet: Fleet) -> None:
+        times = {"GmtCreateTime": at(5), "GmtRunningTime": at(10), "GmtFinishTime": at(46)}
+        cloud.jobs.append(job("c", "Failed", **times, **GPUS))
+        await _poll_jobs(fleet)
+        assert await fleet.lines('job_requested_accelerators{provider="p",job_id="c"') == []
+
+    (line,) = run(steps)
+    assert line["accelerators"] == [{"kind": "gpu", "model": "GU8T", "count": 8}]
+    assert (line["held_seconds"], line["accelerator_hours"]) == (36, 0.08)
+
+
 def test_use_is_the_mean_of_what_the_page_showed(run: Run) -> None:
     async def steps(cloud: Cloud, fleet: Fleet) -> None:
         for minute, percent in enumerate((90, 30, 30)):

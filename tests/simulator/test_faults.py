@@ -9,11 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.simulator.client import JOBS, SEARCHES, V2, Clock, ModelArts, Pai, SageMaker
+from tests.simulator.client import JOBS, SEARCHES, Clock, ModelArts, Pai, SageMaker
 from tests.support.clock import run_stepped
 from trainfleet_simulator import KINDS, Fault, Simulator
 from trainfleet_simulator.faults import WIRE
-from trainfleet_simulator.modelarts.catalog import ASCEND
 from trainfleet_simulator.rows import rows_of
 from trainfleet_simulator.signatures import string_to_sign
 
@@ -58,13 +57,6 @@ def test_every_kind_changes_a_list_of_jobs(cloud: str) -> None:
         assert caller.truth()["answers"][-1]["fault"] == kind
 
 
-def test_unknown_words_replace_the_names_of_counts() -> None:
-    caller = ModelArts(population=5)
-    caller.simulator.faults.add(Fault({}, kind="unknown_words"))
-    (item, *_) = caller.get(f"{V2}/statistics/pools/{ASCEND}/workloads").json()["statistics"]["items"]
-    assert "Sublimating" in item["status"]
-
-
 @pytest.mark.parametrize("kind", WIRE)
 def test_every_kind_breaks_the_connection(kind: str) -> None:
     async def main() -> None:
@@ -78,22 +70,6 @@ def test_every_kind_breaks_the_connection(kind: str) -> None:
     run_stepped(main)
 
 
-def test_responses_are_logged_as_they_were_sent() -> None:
-    caller = Pai()
-    answer = caller.jobs(Status="Running", WorkspaceId="12347", PageSize="5")
-    caller.get("dlc", "ListJobs", JOBS, Status="Nonsense")
-    caller.get("dlc", "GetJob", f"{JOBS}/nosuch")
-    truth = caller.truth()
-    assert truth["calls"] == {"dlc": {"ListJobs": {"200": 1, "400": 1}, "GetJob": {"404": 1}}}
-    first, refused, missing = truth["answers"]
-    assert first["query"] == {"Status": "Running", "WorkspaceId": "12347", "PageSize": "5"}
-    assert first["total"] == answer["TotalCount"]
-    assert first["rows"] == [[job["JobId"], job["Status"], job["SubStatus"]] for job in answer["Jobs"]]
-    assert (refused["outcome"], refused["total"], refused["rows"]) == ("400", None, [])
-    assert missing["query"] == {"JobId": "nosuch"}
-    assert [answer["seq"] for answer in caller.truth(since="2")["answers"]] == [3]
-
-
 def test_a_quoting_error_has_what_botocore_signed() -> None:
     caller = SageMaker(population=1)
     caller.simulator.faults.add(Fault({}, kind="quoted"))
@@ -101,30 +77,3 @@ def test_a_quoting_error_has_what_botocore_signed() -> None:
     (asked,) = caller.simulator.take_quoted()
     assert string_to_sign(asked).startswith("AWS4-HMAC-SHA256\n20260102T030405Z\n20260102/us-east-1/sagemaker/")
     assert f"string to sign is:{string_to_sign(asked)}" in response.json()["message"]
-
-
-def test_a_request_from_this_machine_replaces_the_faults() -> None:
-    caller = Pai(population=5)
-    rule = b'[{"match": {"Status": "Running"}, "status": 429, "headers": {"x-acs-retry-after": "5"}, "times": 1}]'
-    assert caller.send("/faults", method="POST", content=rule, client="192.0.2.7").status_code == 403
-    assert caller.send("/faults", method="POST", content=rule).json() == {"faults": 1}
-    assert caller.get("dlc", "ListJobs", JOBS).status_code == 200
-    failed, good = (caller.get("dlc", "ListJobs", JOBS, Status="Running") for _ in range(2))
-    assert (failed.headers["x-acs-retry-after"], good.status_code) == ("5", 200)
-    assert caller.send("/faults", method="POST", content=b"[]").json() == {"faults": 0}
-
-
-@pytest.mark.parametrize(
-    ("rule", "message"),
-    [
-        (b'[{"match": {}, "status": 600}]', "Expected `int` <= 599 - at `$[0].status`"),
-        (b'[{"match": {}, "kind": "flood"}]', f"unknown kind 'flood'; there are: {', '.join(KINDS)}"),
-        (b'[{"match": {}, "kind": "hang", "status": 500}]', "kind says all of the answer: status and body go without"),
-    ],
-)
-def test_a_wrong_rule_is_rejected_with_its_reason(rule: bytes, message: str) -> None:
-    caller = Pai(population=5)
-    response = caller.send("/faults", method="POST", content=rule)
-    assert response.status_code == 400
-    assert response.text.startswith(message)
-    assert len(caller.simulator.faults) == 0

@@ -38,14 +38,14 @@ def test_all_is_well() -> None:
     assert not page.all("script")
 
 
-def _spend(rig: Rig, provider: str, job_id: str, **phases: float) -> None:
+def _spend(rig: Rig, provider: str, job_id: str, unheld: float = 0.0, **phases: float) -> None:
     spent = tuple(PhaseTime(phase, seconds) for phase, seconds in phases.items())  # type: ignore[arg-type]  # phases
-    rig.publish(f"{job_id} of {provider}", provider, holder(job_id, 4), JobTime(job_id, spent))
+    rig.publish(f"{job_id} of {provider}", provider, holder(job_id, 4), JobTime(job_id, spent, unheld))
 
 
 def test_first_card_is_runtime_goodput_if_it_is_known() -> None:
     rig = healthy()
-    _spend(rig, "pai", "one", queued=90_000, preparing=900, running=6_000, recovering=2_100)
+    _spend(rig, "pai", "one", 4_000, queued=90_000, preparing=4_900, running=6_000, recovering=2_100)
     _spend(rig, "ma", "one", running=3_000)
     _spend(rig, "ma", "waits", queued=3_000)
     page = rig.see()

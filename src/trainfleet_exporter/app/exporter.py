@@ -215,9 +215,9 @@ class Exporter:
             plan.members.append(there)
             plan.gone.remove(there)
             return
-        # What happens counts from the latest good poll of jobs on: else nobody counts what ended since then.
+        # What ended since the latest poll of jobs, if that was good, is not counted yet.
         states = [runner.state for runner in (there.runners if there else ()) if runner.state.collector == "jobs"]
-        polled = max([each.last_success - (each.duration or 0.0) for each in states], default=0.0)
+        polled = max([each.last_success for each in states if each.success], default=0.0)
         context = BuildContext(
             clock=ServerClock(started=polled) if polled > 0 else ServerClock(),
             settings=plan.config.global_,

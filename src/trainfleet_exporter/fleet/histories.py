@@ -176,6 +176,8 @@ class _Known:
     """Of the latest answer that has any: the record of a job that ended in the queue may have none any more. Those of
     recoveries are not among them."""
     elapsed: Elapsed = field(default_factory=lambda: Elapsed(()))
+    unheld: float = 0.0
+    """See JobTime."""
     seen_until: float | None = None
     """When the job was last seen in the phase that lasts."""
     is_behind: bool = False
@@ -258,6 +260,7 @@ class JobHistories:
         if not known.is_new:
             return
         known.is_new, known.elapsed = False, elapsed(known.spent)
+        known.unheld = math.fsum([each.end - each.start for each in known.spent if each.end and not each.holds])
         self._count_faults(job, known)
         self._observe(job, known, since)
 
@@ -277,10 +280,11 @@ class JobHistories:
             known.is_behind |= lasting not in (None, "running") and (job.started or 0.0) > known.elapsed.since
             known.seen_until = (not known.is_behind and job.finished) or known.seen_until
         elif is_seen and lasting is not None:
-            known.is_behind = job.status in _STATES and job.status not in _WHILE[lasting]
-            known.seen_until = now if job.status in _WHILE[lasting] else known.seen_until
+            is_behind = job.status not in _WHILE[lasting]
+            known.seen_until = known.seen_until if is_behind else now
+            known.is_behind = is_behind if job.status in _STATES else known.is_behind
         if phases := known.elapsed.until(known.seen_until):
-            yield JobTime(job.job_id, phases)
+            yield JobTime(job.job_id, phases, known.unheld)
         yield from known.constant
 
     def last_fault(self, job_id: str, word: str) -> float:
@@ -295,6 +299,9 @@ class JobHistories:
         if known.intervals is not None and not known.is_behind:
             phases = known.elapsed.until(known.seen_until)
             held_for, lost = known.held_until(job.finished or known.seen_until)
+        elif known.intervals is not None and job.finished is not None:
+            begun = max(job.started or 0.0, known.seen_until or 0.0)  # of what the history lacks
+            held_for = known.held_until(known.seen_until)[0] + max(0.0, job.finished - begun)
         elif job.started is not None and job.finished is not None:
             held_for = max(0.0, job.finished - job.started)
         has_faults = known.faults is not None

@@ -49,11 +49,13 @@ class JobTracker:
         """When jobs were read first: what ran by then was not seen to start."""
         self.ends_until: float | None = None
         """Up to when every end is known; None before the first list of them."""
+        self.looked_up = 0.0
+        """When all missing jobs were looked up last."""
         self._clock, self._retention = clock, retention
         self._kept: Collection[str] = ()
         """Pending jobs that the latest update left as they were."""
-        self._counted: dict[str, tuple[Job, float]] = {}
-        """Ended jobs that were counted, or ended before the exporter's start, with the time of their end."""
+        self._counted: dict[str, tuple[float, float | None]] = {}
+        """Ended jobs that were counted, or ended before the exporter's start: when each ended, and was created."""
         self._unknown: dict[str, float] = {}
         """Missing jobs that are unknown, or in an unknown state, and since when."""
         self._ending: dict[str, Job] = {}
@@ -94,8 +96,9 @@ class JobTracker:
         """
         live: dict[str, Job] = {}
         for job_id, job in found.items():
-            earlier = self.last_known(job_id) or self._ending.get(job_id) or self._counted.get(job_id, (None,))[0]
-            if earlier and earlier.created != job.created and None not in (earlier.created, job.created):
+            earlier = self.last_known(job_id) or self.ended.get(job_id, (None,))[0] or self._ending.get(job_id)
+            created = earlier.created if earlier else self._counted.get(job_id, (0.0, None))[1]
+            if created != job.created and None not in (created, job.created):
                 for of_id in (self.live, self.ended, self.lost, self._counted, self._ending):
                     of_id.pop(job_id, None)
             if job.status in FINISHED:
@@ -108,7 +111,8 @@ class JobTracker:
                 before = self.last_known(job_id)
                 seen_live = job.finished is None or (before is not None and before.status is not Status.UNKNOWN)
                 since = now if seen_live else min(job.finished or now, now)
-                self.ended[job_id] = job, self.ended.get(job_id, (job, since))[1]
+                requests_nothing = replace(job, cpu_cores=None, memory_bytes=None, nodes=None, accelerators=())
+                self.ended[job_id] = requests_nothing, self.ended.get(job_id, (job, since))[1]
         shown = {} if self.expired else self.live
         kept = {key: shown[key] for key in pending if key in shown and key not in self._kept}
         unknown = [key for key in (*lost, *pending) if key not in kept and key not in found]
@@ -120,7 +124,7 @@ class JobTracker:
         self.first_read = now if self.first_read is None else self.first_read
         known = self.live.keys() | self.ended.keys() | self.lost.keys()
         horizon = self.ends_since(now) - 3600.0
-        self._counted = {key: each for key, each in self._counted.items() if each[1] >= horizon or key in known}
+        self._counted = {key: each for key, each in self._counted.items() if each[0] >= horizon or key in known}
         self._ending = {key: job for key, job in self._ending.items() if not job.holds_resources or key in known}
 
     def take_ended(self) -> list[Job]:
@@ -154,8 +158,8 @@ class JobTracker:
         key, before = job.job_id, self.last_known(job.job_id)
         ran = before is not None and before.status not in FINISHED | {Status.UNKNOWN}
         last = max(job.finished or 0.0, job.started or 0.0)  # not after the counted end: a list was not up to date
-        if key not in self._counted or (ran and last > self._counted[key][1]):
-            self._counted[key] = job, now if job.finished is None else job.finished
+        if key not in self._counted or (ran and last > self._counted[key][0]):
+            self._counted[key] = now if job.finished is None else job.finished, job.created
             # What ended before the listed time was listed earlier, and has changed since in another way.
             ended_now = (job.finished or job.created or 0.0) >= max(self._clock.began, self.ends_since(now))
             is_new = ended_now or (before is not None and before.status not in FINISHED)

@@ -28,8 +28,8 @@ _HISTORIES = "histories"
 _UNLISTED = "the cloud does not list this workspace; check its id in the config, and the membership of the identity"
 _BRIEFLY = 0.25
 """The part of a poll's time that it waits for jobs that it can do without."""
-_FOR_LIVE, _FOR_ENDS = 0.8, 0.8
-"""The part of a poll's time in which live jobs are listed; and of the rest, that for how jobs ended."""
+_FOR_LIVE, _FOR_ENDS, _FOR_LISTS = 0.8, 0.8, 0.7
+"""The part of a poll's time in which live jobs are listed; of the rest, that for how jobs ended; of that, for lists."""
 
 
 @dataclass(slots=True)
@@ -47,6 +47,10 @@ class WorkspaceRead:
     """Those of them whose look-up failed."""
     until: float = 0.0
     """Loop time by which ends must be known; the rest of the poll's time is for showing them."""
+    lists_until: float = 0.0
+    """Loop time by which the lists of ends must be read; the rest until then is for look-ups."""
+    known_until: float | None = None
+    """Unix time up to which all ends have been listed, if that is so, also by a list that broke off."""
 
     @property
     def ends(self) -> str:
@@ -145,13 +149,12 @@ class Workspaces:
         self,
         poll: Poll,
         read_live: Callable[[WorkspaceRead], Awaitable[None]],
-        read_ends: Callable[[WorkspaceRead], Awaitable[bool]],
+        read_ends: Callable[[WorkspaceRead], Awaitable[None]],
         details: Callable[[Job], Iterable[object]] = lambda job: (),
     ) -> None:
         """Publish the live jobs of all workspaces, then find out how others ended, so that no live job waits for it.
 
-        `read_live` and `read_ends` add to `found`. `read_ends` returns whether it read all ends up to `now`. `details`
-        returns what is shown with a live job.
+        `read_live` and `read_ends` add to `found`. `details` returns what is shown with a live job.
         """
         clock = asyncio.get_running_loop().time
         until = clock() + _FOR_LIVE * (poll.deadline - clock())
@@ -163,18 +166,20 @@ class Workspaces:
             tracker = JobTracker(part.key, self.clock, retention=self._retention)
             read = WorkspaceRead(part, self._trackers.setdefault(part.key, tracker), self.clock.now())
             await read_live(read)
-            read.now, read.pending = self.clock.now(), read.tracker.missing(read.found)
+            read.now, read.known_until, read.pending = self.clock.now(), None, read.tracker.missing(read.found)
             await self._publish(read, details, pending=read.pending)
             reads[read.ends] = read
 
         async def ends(part: Part) -> None:
             read, until = reads[part.key], clock() + _FOR_ENDS * (part.deadline - clock())
             listed, read.until, read.now = dict(read.found), until, self.clock.now()
-            is_complete = await read_ends(read)
+            read.lists_until = clock() + _FOR_LISTS * (until - clock())
+            await read_ends(read)
             if read.pending or any(listed.get(key) != each for key, each in read.found.items()):
                 await self._publish(read, details)
-            if is_complete:
-                read.tracker.ends_until = read.now  # after the ends since the last such list are counted
+            read.tracker.looked_up = read.tracker.looked_up if read.lost else read.now
+            if read.known_until is not None:  # after the ends since the last such list are counted
+                read.tracker.ends_until = max(read.known_until, read.tracker.ends_until or 0.0)
             for job in read.tracker.take_ended():
                 self._note(read, job)
                 if self.wanted(job):
@@ -188,8 +193,9 @@ class Workspaces:
             done = await self._turns.read_each(poll, ids, live, at_once=self.at_once)
             all_done = len(done) == len(ids)
             self.listed.publish(frozenset(done), known=bool(done) or all_done, whole=all_done and not poll.lost)
-        longest_unknown_first = sorted(reads, key=lambda key: reads[key].tracker.ends_until or 0.0)
-        await poll.read_each(longest_unknown_first, ends, at_once=self.at_once)
+        trackers = {key: read.tracker for key, read in reads.items()}
+        longest_unread_first = sorted(reads, key=lambda key: (trackers[key].ends_until or 0.0, trackers[key].looked_up))
+        await poll.read_each(longest_unread_first, ends, at_once=self.at_once)
         now = self.clock.now()
         known = {key for each in self._trackers.values() for key in each.known_ids()}
         self.histories.keep_only(known, now)

@@ -1,7 +1,7 @@
 """The ledger's file: JSON lines, appended in a thread, so that a slow disk does not block the exporter.
 
-The file is opened for each batch of lines, so that it may be moved away at any time. Each line is one write, which ends
-when the line is on the disk. A line that was cut short, by a crash or a full disk, ends where the next one begins.
+The file is opened for each batch of lines, so that it may be moved away at any time. Each line is one write. A line
+that was cut short, by a crash or a full disk, ends where the next one begins. A batch that fails is written again.
 """
 
 from __future__ import annotations
@@ -127,18 +127,19 @@ class LedgerFile:
     def _append(self, descriptor: int) -> None:
         size = os.fstat(descriptor).st_size
         begin = b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
-        while self._waiting:
-            line = self._waiting[0]
+        for line in (batch := list(self._waiting)):
             if os.write(descriptor, begin + line) < len(begin + line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            if self._waiting[0] is line:  # else too many waited
-                self._waiting.popleft()
             begin = b""
+        os.fsync(descriptor)
+        for line in batch:
+            if self._waiting and self._waiting[0] is line:  # else too many waited
+                self._waiting.popleft()
 
 
 def _open(path: Path) -> int:
     """Never follow a symlink: where others may write to the folder, it could lead to any file of the exporter."""
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_DSYNC | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
     try:
         descriptor = os.open(path, flags, 0o640)
     except OSError as error:

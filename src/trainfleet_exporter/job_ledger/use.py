@@ -70,12 +70,12 @@ class UseWatch:
 
     def take(self, provider: str, job_id: str) -> AcceleratorUse | None:
         """Return what is known of a job, and forget it; None if no reading lasted."""
-        known, now = self._sums.pop((provider, job_id), None), asyncio.get_running_loop().time()
-        for of, since, values in self._shown.values() if known else ():
-            if known and of == provider and (value := values.pop(job_id, None)) is not None:
+        known, now = self._sums.pop((provider, job_id), _Sum(0.0)), asyncio.get_running_loop().time()
+        for of, since, values in self._shown.values():
+            if of == provider and (value := values.pop(job_id, None)) is not None:
                 known.seen += max(0.0, now - since)
                 known.weighted += max(0.0, now - since) * value
-        if known is None or known.seen <= 0:
+        if known.seen <= 0:
             return None
         return AcceleratorUse(round(known.weighted / known.seen, 6), round(known.peak, 6), round(known.seen, 3))
 

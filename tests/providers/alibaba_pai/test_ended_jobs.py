@@ -251,9 +251,11 @@ async def test_ends_of_a_gap_that_nothing_saw_are_counted(of_two: OfTwo) -> None
         assert await fleet.value(SUCCEEDED) == 1
 
 
-async def test_each_of_many_workspaces_learns_how_jobs_ended(fleet_of: FleetOf) -> None:
+@pytest.mark.parametrize("refuses", [False, True])
+async def test_each_of_many_workspaces_learns_how_jobs_ended(fleet_of: FleetOf, refuses: bool) -> None:
     """A poll has calls for the live jobs of all workspaces, and for the ends of some."""
     cloud, ids = Cloud(), [str(number) for number in range(30)]
+    cloud.answer = lambda operation, query: REFUSED if refuses and "TimeRangeField" in query else None
     cloud.workspaces = [{"WorkspaceId": key, "WorkspaceName": key, "Status": "ENABLED"} for key in ids]
     cloud.jobs = [job(f"job-{key}", WorkspaceId=key) for key in ids]
     off = "{enabled: false}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,17 @@ import pytest
 from msgspec.structs import replace
 
 from tests.providers.alibaba_pai.vendor_pages import GET_JOB, GET_JOB_METRICS
+from tests.support.clock import START
 from tests.support.exposition import lines
 from tests.support.golden import check_golden
 from tests.support.payloads import payload
 from tests.support.vendor_pages import cases
+from trainfleet_exporter.fleet.jobs import JobTracker
 from trainfleet_exporter.fleet.usage import NewestReadings, Subjects, page_readings, usage_sources
 from trainfleet_exporter.providers.alibaba_pai import jobs
 from trainfleet_exporter.providers.alibaba_pai.config import Usage
 from trainfleet_exporter.providers.alibaba_pai.usage import JobMetrics, job_columns, metric_types, take
+from trainfleet_exporter.providers.judging import ServerClock
 
 GOLDEN = Path(__file__).parent / "golden"
 SAMPLE_TIME = datetime.fromisoformat("2021-03-29T03:15:26.587+00:00").timestamp()
@@ -46,7 +50,9 @@ def test_get_job_metrics_page(answer: dict[str, Any]) -> None:
 def test_get_job_page(answer: dict[str, Any]) -> None:
     job = jobs.job(payload(answer, jobs.JobRow))
     assert job is not None
-    text = lines([job, *jobs.pods(payload(answer, jobs.JobRow))], job_labels=("key",))
+    tracker = JobTracker("w", ServerClock(), retention=math.inf)
+    tracker.update({job.job_id: job}, START)  # it ended, and requests nothing any more
+    text = lines([*tracker.jobs(), *jobs.pods(payload(answer, jobs.JobRow))], job_labels=("key",))
     check_golden(GOLDEN / "page_get_job.txt", text)
 
 

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.providers.aws_sagemaker.cloud import CONFIG, Cloud, FleetOf, Row, failed, job, plan_arn, stage
@@ -102,6 +103,26 @@ async def test_a_name_used_again_between_two_polls_is_a_new_job(fleet_of: FleetO
         _end(cloud.jobs[0], START + 4220)
         await fleet.runner("jobs").tick()
         assert await fleet.value(_SUCCEEDED) == 3
+
+
+async def test_a_list_of_ends_that_is_too_long_for_a_poll_is_read_in_several(fleet_of: FleetOf) -> None:
+    cloud = Cloud()
+    cloud.page, ended = 10, range(-20_000, -2_000, 30)
+    cloud.jobs = [job(f"old{at}", "Completed", "Completed", LastModifiedTime=START + at) for at in ended]
+    cloud.jobs.append(job("a"))
+
+    async def slow(request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(1)
+        return cloud(request)
+
+    async with fleet_of(slow) as fleet:
+        for succeeded, is_whole in ((0, 0), (1, 0), (1, 1)):  # a job that was live is looked up meanwhile
+            await fleet.runner("jobs").tick()
+            assert await fleet.value(_SUCCEEDED) == succeeded
+            assert fleet.own("collector_success", collector="jobs") == is_whole
+            if not succeeded:
+                _end(cloud.jobs[-1], 55)
+            await asyncio.sleep(20)
 
 
 @pytest.mark.parametrize(("status", "holds"), [("Available", 1), ("InUse", 1), ("Reused", None), ("Terminated", None)])

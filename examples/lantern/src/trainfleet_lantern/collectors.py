@@ -38,7 +38,7 @@ class Jobs:
         for job_id, row in listing.rows.items():
             read.found[job_id] = translate.job(row, read.part.key), None
 
-    async def _read_ends(self, read: WorkspaceRead) -> bool:
+    async def _read_ends(self, read: WorkspaceRead) -> None:
         for job_id in read.pending:
             try:
                 row = await self._client.get_job(job_id, read.until)
@@ -49,7 +49,6 @@ class Jobs:
                 read.lost.append(job_id)
             else:
                 read.found[job_id] = translate.job(row, read.part.key), None
-        return False  # there is no list of ended jobs
 
 
 class Usage:

@@ -239,17 +239,10 @@ def job(
     word, pool_id = row.status or "", row.resource_id or ""
     status = job_status(word, row.sub_status)
     specs = [spec for spec in row.job_specs or () if spec is not None]
-    cpu_cores = memory_bytes = nodes = None
-    accelerators: tuple[Accelerators, ...] = ()
-    if word not in TERMINAL:
-        roles = [role_size(spec, sizes) for spec in row.job_specs or ()]
-        cpu_cores = _or_sum(quantity(row.request_cpu), [role.cpu_cores for role in roles])
-        given = row.request_memory  # in lists a quantity, in GetJob a bare number that counts GiB (unproven)
-        memory = quantity(given) if isinstance(given, str) else gibibytes(given)
-        memory_bytes = _or_sum(memory, [role.memory_bytes for role in roles])
-        cards = _or_sum(quantity(row.request_gpu), [role.gpus for role in roles])
-        nodes = amount(row.node_count)
-        accelerators = gpus(cards, _model(roles, models.get(pool_id, "")) if cards else "")
+    roles = [role_size(spec, sizes) for spec in row.job_specs or ()]
+    given = row.request_memory  # in lists a quantity, in GetJob a bare number that counts GiB (unproven)
+    memory = quantity(given) if isinstance(given, str) else gibibytes(given)
+    cards = _or_sum(quantity(row.request_gpu), [role.gpus for role in roles])
     payment_type = "Spot" if any(spec.use_spot_instance for spec in specs) else "PrePaid" if pool_id else "PostPaid"
     tags = (row.settings.tags if row.settings else None) or {}
     ended = getattr(row, END_TIMES.get(status, ""), None)
@@ -275,10 +268,10 @@ def job(
         finished=finished,
         duration=amount(row.duration),
         restarts=restart_times(row.restart_times)[0],
-        cpu_cores=cpu_cores,
-        memory_bytes=memory_bytes,
-        nodes=nodes,
-        accelerators=accelerators,
+        cpu_cores=_or_sum(quantity(row.request_cpu), [role.cpu_cores for role in roles]),
+        memory_bytes=_or_sum(memory, [role.memory_bytes for role in roles]),
+        nodes=amount(row.node_count),
+        accelerators=gpus(cards, _model(roles, models.get(pool_id, "")) if cards else ""),
         tags=tuple((key, value) for key, value in tags.items() if isinstance(value, str)),
     )
 
@@ -434,12 +427,12 @@ class Jobs:
                 row.status = row.status or word  # rows may lack the status that they were listed by
             read.found |= await self._translate(read, rows.values())
 
-    async def _read_ends(self, read: WorkspaceRead) -> bool:
-        is_complete = await self._read_ended(read)
+    async def _read_ends(self, read: WorkspaceRead) -> None:
+        await self._read_ended(read)
         try:  # of the latest jobs in any status, those whose status no list is read by
             since = iso_time(read.now - max(OVERLAP, 2 * read.part.interval))
             with counting_unusable() as fields:
-                rows = (await self._list(read, {"StartTime": since}, read.until)).rows
+                rows = (await self._list(read, {"StartTime": since}, read.lists_until)).rows
                 others = [row for row in rows.values() if row.status and row.status not in (*LIVE, *TERMINAL)]
                 if not others:
                     fields.clear()  # the other lists have counted them
@@ -453,25 +446,24 @@ class Jobs:
         ended = [job.job_id for job, _ in read.found.values() if read.tracker.has_just_ended(job)]
         # The answer of GetJob has the end of the history.
         await self._read_last(read, [key for key in ended if in_lists or key not in missing][:_LAST_HISTORIES])
-        return is_complete
 
-    async def _read_ended(self, read: WorkspaceRead) -> bool:
-        """Return whether the jobs that ended since the last such list could be read."""
+    async def _read_ended(self, read: WorkspaceRead) -> None:
+        """Read the jobs that ended since the last such list."""
         since = iso_time(read.tracker.ends_since(read.now))
         times = {"TimeRangeField": "GmtFinishTime", "StartTime": since, "EndTime": iso_time(read.now)}
         try:
-            rows = (await self._list(read, times, read.until, kind="finished")).rows
+            rows = (await self._list(read, times, read.lists_until, kind="finished")).rows
         except RequestRefused as error:  # the service may not know this query; ids can be looked up
             read.part.lacks(read.ends, error)
-            return False
+            return
         except CloudError as error:
             read.part.failed(read.ends, error)
-            return False
+            return
         # If the service takes the time range for that of creation, the list has other jobs as well.
         read.found |= await self._translate(
             read, (row for row in rows.values() if job_status(row.status or "") in FINISHED)
         )
-        return True
+        read.known_until = read.now
 
     async def _look_up(self, read: WorkspaceRead, job_ids: Sequence[str]) -> None:
         for job_id in job_ids:

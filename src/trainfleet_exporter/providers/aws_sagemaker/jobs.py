@@ -82,6 +82,7 @@ class TrainingJob(Answer):
     resource_config: ResourceConfig | None = None
     warm_pool_status: State | None = None
     creation_time: float | None = None
+    last_modified_time: float | None = None
     training_start_time: float | None = None
     training_end_time: float | None = None
     secondary_status_transitions: list[SecondaryStatusTransition | None] | None = None
@@ -164,7 +165,7 @@ def translate(row: TrainingJob) -> tuple[Job, Records | None] | None:
         status = Status.UNKNOWN
     ended, holds = status in FINISHED, _holds(row, status, stages)
     used, plan = _instances(config), _plan(config)
-    asked = () if (ended and not holds) or primary == "Deleting" else used  # only what has ended can be deleted
+    asked = () if primary == "Deleting" else used  # only what has ended can be deleted
     parents = {"HyperParameterTuningJob": row.tuning_job_arn, "AutoMLJob": row.auto_ml_job_arn}
     parents["LabelingJob"] = row.labeling_job_arn
     payment = {None: "", True: "Spot", False: "OnDemand"}[row.enable_managed_spot_training]
@@ -295,8 +296,7 @@ def job_life(row: TrainingJob, shown_tags: Collection[str]) -> Life | None:
     if now.finished is not None:
         holds = now.holds_resources if row.warm_pool_status is None else None  # no field says until when a pool held
         spells.append(Spell(now.finished, None, now.status, now.platform_status, holds))
-    job, _ = translate(replace(row, training_job_status=IN_PROGRESS, secondary_status="Training")) or translated
-    return life_of(job, now, spells, (records and records.intervals) or (), shown_tags)
+    return life_of(now, now, spells, (records and records.intervals) or (), shown_tags)
 
 
 # Calls and collectors.
@@ -312,8 +312,9 @@ _LONGEST_WARM_POOL = 21_600.0
 async def search(
     calls: Calls, filters: Sequence[Filter], *, deadline: float, kind: str = ""
 ) -> AsyncIterator[TrainingJob | None]:
-    """Yield the rows of all pages of Search, oldest job first; None for those that are no jobs. `kind` as in Call."""
-    asked = {**_asked(filters), "SortBy": "CreationTime", "SortOrder": "Ascending", "MaxResults": api.PAGE_SIZE}
+    """Yield the rows of all pages of Search, the oldest first (of a `kind`, see Call: by change); None for no jobs."""
+    by = "LastModifiedTime" if kind else "CreationTime"
+    asked = {**_asked(filters), "SortBy": by, "SortOrder": "Ascending", "MaxResults": api.PAGE_SIZE}
     async for row in calls.rows("Search", asked, SearchPage, deadline=deadline, kind=kind):
         yield None if row is None else row.training_job
 
@@ -374,21 +375,20 @@ class Jobs:
                     counts.append(JobCount(WORKSPACE_ID, WORDS[word][0], word, count))
             await part.publish(counts)
 
-    async def _read_ends(self, read: WorkspaceRead) -> bool:
-        """Return whether all ends since the last list of them could be read. The first list has all warm pools."""
-        since, is_complete = read.tracker.ends_since(read.now), False
-        since -= _LONGEST_WARM_POOL if read.tracker.ends_until is None else 0.0
+    async def _read_ends(self, read: WorkspaceRead) -> None:
+        """The first list has all warm pools. If there is no time for all pages, the next poll goes on."""
+        since = read.tracker.ends_since(read.now) - (0.0 if read.tracker.ends_until else _LONGEST_WARM_POOL)
         try:
             await self._search(read, changed_since(since), kind="finished")
-            is_complete = True
+            read.known_until = read.now
         except CloudError as error:
             read.part.failed(read.ends, error)
         await read.look_up(lambda names: self._look_up(read, names[0]))
-        return is_complete
 
     async def _search(self, read: WorkspaceRead, filters: Sequence[Filter], kind: str = "") -> None:
         """Add the jobs of all pages. If a job moved between pages, its later row counts."""
-        async for row in search(self._calls, filters, deadline=read.until or read.part.deadline, kind=kind):
+        async for row in search(self._calls, filters, deadline=read.lists_until or read.part.deadline, kind=kind):
+            read.known_until = row.last_modified_time if row is not None else read.known_until
             translated = None if row is None else translate(row)
             if translated is None:
                 read.part.dropped("malformed")

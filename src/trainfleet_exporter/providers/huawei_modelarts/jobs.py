@@ -206,8 +206,7 @@ def job(row: JobRow, workspace_id: str = "") -> Job | None:
         return None
     resource, phase, runs = spec.resource or Resource(), state.phase or "", state.running_records
     status = JOB_STATUS.get(phase, Status.UNKNOWN)
-    has_ended = status in FINISHED
-    roles = [] if has_ended else list(_roles(row))
+    roles = list(_roles(row))
     return Job(
         job_id=metadata.id,
         name=metadata.name or "",
@@ -224,13 +223,13 @@ def job(row: JobRow, workspace_id: str = "") -> Job | None:
         priority=whole(spec.schedule_policy.priority) if spec.schedule_policy else None,
         created=unix_time(metadata.create_time, per_second=1000),
         started=unix_time(state.start_time, per_second=1000),
-        finished=last_end(runs) if has_ended else None,
+        finished=last_end(runs) if status in FINISHED else None,
         duration=seconds(state.duration),
         # Runs after the first. start_type does not mark them: a run on another node has that of a first one.
         restarts=len(runs) - 1 if runs else None,
         cpu_cores=total([role.on_all(role.cpu) for role in roles], is_ratio=False),
         memory_bytes=gibibytes(total([role.on_all(role.memory_gib) for role in roles], is_ratio=False)),  # by habit
-        nodes=None if has_ended else amount(resource.node_count),
+        nodes=amount(resource.node_count),
         accelerators=accelerators(roles),
         tags=_tags(row, metadata, spec),
     )
@@ -444,9 +443,8 @@ class Jobs:
     async def _read_live(self, read: WorkspaceRead) -> None:
         await self._read(read, "phase", LIVE, read.part.deadline)
 
-    async def _read_ends(self, read: WorkspaceRead) -> bool:
+    async def _read_ends(self, read: WorkspaceRead) -> None:
         await read.look_up(lambda ids: self._read(read, "id", ids, read.until), at_once=_BY_ID_AT_ONCE)
-        return False
 
     async def _read(self, read: WorkspaceRead, key: str, values: Sequence[str], deadline: float) -> None:
         listing = await search_jobs(self._api, read.part.key, [(key, "in", values)], deadline=deadline)

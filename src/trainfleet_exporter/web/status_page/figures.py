@@ -134,9 +134,11 @@ def read_fleet(parts: Iterable[tuple[str, Sequence[object]]], deny: Sequence[str
     if not fleet.hides_held:
         _count_held(fleet, jobs, {} if fleet.hides_idle else ratios)
         for provider, job in jobs:
-            phases = spent[provider, job.job_id].phases if (provider, job.job_id) in spent else ()
-            for each in (found for found in phases if found.phase != "queued"):
-                fleet.held_seconds[each.phase] += each.seconds * sum(_by_kind(job).values())  # type: ignore[assignment]
+            time, cards = spent.get((provider, job.job_id), JobTime("", ())), sum(_by_kind(job).values())
+            for each in time.phases:
+                fleet.held_seconds[each.phase] += each.seconds * cards  # type: ignore[assignment]
+            fleet.held_seconds["preparing"] -= time.unheld * cards  # type: ignore[assignment]
+        del fleet.held_seconds["queued"]
     return fleet
 
 
