@@ -144,28 +144,17 @@ def _gauges(standing: Standing) -> Iterator[Metric]:
     states, up = standing.states, dict[tuple[str], bool]()
     for state in states:
         up[state.provider,] = up.get((state.provider,), False) or bool(state.success)
-    yield _gauge(
-        "trainfleet_provider_up",
-        "1 if the latest poll of at least one collector of the provider succeeded, else 0.",
-        ("provider",),
-        up.items(),
-    )
+    text = "1 if the latest poll of at least one collector of the provider succeeded, else 0."
+    yield _gauge("trainfleet_provider_up", text, ("provider",), up.items())
     for suffix, text in _COLLECTOR_GAUGES.items():
         attribute = suffix.removesuffix("_seconds").removesuffix("_timestamp")
         values = (((state.provider, state.collector), getattr(state, attribute)) for state in states)
         yield _gauge(f"trainfleet_exporter_collector_{suffix}", text, ("provider", "collector"), values)
-    yield _gauge(
-        "trainfleet_exporter_api_budget_calls",
-        "Calls that limits.monthly_calls allows this exporter in 30 days. Providers of one account share them.",
-        ("provider", "api"),
-        standing.budgets.items(),
-    )
-    yield _gauge(
-        "trainfleet_exporter_credentials_expiry_timestamp_seconds",
-        "Unix time in seconds at which the credentials in use expire. Absent if they do not expire.",
-        ("provider",),
-        (((provider,), expires) for provider, expires in standing.expiries.items()),
-    )
+    text = "Calls that limits.monthly_calls allows this exporter in 30 days. Providers of one account share them."
+    yield _gauge("trainfleet_exporter_api_budget_calls", text, ("provider", "api"), standing.budgets.items())
+    text = "Unix time in seconds at which the credentials in use expire. Absent if they do not expire."
+    expiries = [((provider,), expires) for provider, expires in standing.expiries.items()]
+    yield _gauge("trainfleet_exporter_credentials_expiry_timestamp_seconds", text, ("provider",), expiries)
     if standing.leads is not None:
         text = "1 if this exporter holds the lease and polls, 0 if it is on standby. Absent without --lease."
         yield _gauge("trainfleet_exporter_leader", text, (), [((), standing.leads)])
@@ -210,16 +199,10 @@ class Telemetry:
         def own(kind: type[M], name: str, text: str, *labels: str, **options: Any) -> M:
             return kind(f"trainfleet_exporter_{name}", text, labels, registry=registry, **options)
 
-        self._reload_succeeded = own(
-            Gauge,
-            "config_last_reload_successful",
-            "1 if the latest load of the config file succeeded, 0 if it failed and the old config stays in use.",
-        )
-        self._config_loaded = own(
-            Gauge,
-            "config_last_reload_success_timestamp_seconds",
-            "Unix time in seconds of the latest successful load of the config file.",
-        )
+        text = "1 if the latest load of the config file succeeded, 0 if it failed and the old config stays in use."
+        self._reload_succeeded = own(Gauge, "config_last_reload_successful", text)
+        text = "Unix time in seconds of the latest successful load of the config file."
+        self._config_loaded = own(Gauge, "config_last_reload_success_timestamp_seconds", text)
         self.reloaded(success=True)
         own(Gauge, "shard_ordinal", "Number of this shard, counted from 0.").set(shard.ordinal)
         own(Gauge, "total_shards", "Number of shards; 1 if the exporter runs alone.").set(shard.total)
@@ -228,19 +211,10 @@ class Telemetry:
         text = "Version, revision and Python version of the exporter; always 1."
         build = trainfleet_exporter.__version__, trainfleet_exporter.__revision__, platform.python_version()
         own(Gauge, "build_info", text, "version", "revision", "python_version").labels(*build).set(1)
-        self._requests = own(
-            Counter,
-            "api_requests_total",
-            "Attempts to call a cloud API, including retries, by outcome.",
-            *("provider", "api", "operation", "outcome"),
-        )
-        self._latency = own(
-            Histogram,
-            "api_request_duration_seconds",
-            "Duration in seconds of attempts to call a cloud API.",
-            *("provider", "api"),
-            buckets=_LATENCY_BUCKETS,
-        )
+        text = "Attempts to call a cloud API, including retries, by outcome."
+        self._requests = own(Counter, "api_requests_total", text, "provider", "api", "operation", "outcome")
+        text, buckets = "Duration in seconds of attempts to call a cloud API.", _LATENCY_BUCKETS
+        self._latency = own(Histogram, "api_request_duration_seconds", text, "provider", "api", buckets=buckets)
         whose = "provider", "collector", "reason"
         self._errors = own(Counter, "collector_errors_total", "Errors in polls of a collector, by reason.", *whose)
         text = "Readings and objects that the exporter dropped, by reason. too_long also counts shortened label values."

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from trainfleet_exporter.config import ProviderConfig
-from trainfleet_exporter.errors import CloudError, DeadlineExceeded, NotFound
+from trainfleet_exporter.errors import CloudError, NotFound
 from trainfleet_exporter.fleet.histories import JobHistories
 from trainfleet_exporter.fleet.jobs import Found, JobTracker, job_filter
 from trainfleet_exporter.fleet.lists import Listing, with_unread
@@ -109,7 +109,8 @@ class Workspaces:
         self._known: dict[str, Workspace] = {}
         """By id, the workspaces of the latest list. A configured one stays if a malformed row may be about it."""
         self._trackers: dict[str, JobTracker] = {}
-        self._turns = FairQueue()
+        self._turns, self._together = FairQueue(), self.at_once
+        """The second: how many workspaces are read together."""
         self._only = () if only is None else (only,)
         if only is not None:
             self.ids.publish((only.workspace_id,))
@@ -161,8 +162,6 @@ class Workspaces:
         reads: dict[str, WorkspaceRead] = {}
 
         async def live(part: Part) -> None:
-            if clock() > until:
-                raise DeadlineExceeded("not read before the poll's deadline")
             tracker = JobTracker(part.key, self.clock, retention=self._retention)
             read = WorkspaceRead(part, self._trackers.setdefault(part.key, tracker), self.clock.now())
             await read_live(read)
@@ -190,7 +189,10 @@ class Workspaces:
             poll.keep_only([*ids, _HISTORIES])
             for key in self._trackers.keys() - set(ids):  # it may come back, and what it counted stays
                 self.expired(key)
-            done = await self._turns.read_each(poll, ids, live, at_once=self.at_once)
+            # Workspaces that are read together all come near their end when the time is over, and then all fail.
+            done = await self._turns.read_each(poll, ids, live, at_once=self._together, until=until)
+            is_cut_off = len(done) < len(ids) and clock() > until - 1
+            self._together = max(1, min(len(done), self.at_once)) if is_cut_off else self.at_once
             all_done = len(done) == len(ids)
             self.listed.publish(frozenset(done), known=bool(done) or all_done, whole=all_done and not poll.lost)
         trackers = {key: read.tracker for key, read in reads.items()}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from trainfleet_exporter.errors import DeadlineExceeded
 
 if TYPE_CHECKING:
     from trainfleet_exporter.polling.poll import Part, Poll
@@ -68,27 +72,38 @@ class FairQueue:
 
     def __init__(self) -> None:
         self._poll = 0
-        self._read: dict[str, int] = {}
-        """By part, the number of the latest poll that read it."""
+        self._turns: dict[str, int] = {}
+        """By part, the number of the latest poll that read it, or in which the service failed it: what fails in each
+        poll must not always be first."""
 
     async def read_each(
-        self, poll: Poll, keys: Iterable[str], read: Callable[[Part], Awaitable[None]], *, at_once: int
+        self,
+        poll: Poll,
+        keys: Iterable[str],
+        read: Callable[[Part], Awaitable[None]],
+        *,
+        at_once: int,
+        until: float = math.inf,
     ) -> set[str]:
-        """Read these parts, the longest unread first, `at_once` at a time. Returns the parts that succeeded."""
-        succeeded = await poll.read_each(self.order(keys), read, at_once=at_once)
-        self.was_read(succeeded)
+        """Read these parts, the longest unread first, `at_once` at a time; none begins after `until` (loop time).
+        Returns the parts that succeeded."""
+        clock = asyncio.get_running_loop().time
+
+        async def turn(part: Part) -> None:
+            if clock() > until:
+                raise DeadlineExceeded("not read before the poll's deadline")
+            await read(part)
+
+        succeeded = await poll.read_each(self.order(keys), turn, at_once=at_once)
+        self.was_read(succeeded | poll.refused)
         return succeeded
 
     def order(self, keys: Iterable[str]) -> list[str]:
         """The parts of a poll that begins now, the longest unread first. Forgets all others."""
         self._poll += 1
-        self._read = {key: self._read.get(key, 0) for key in keys}
-        return sorted(self._read, key=self._read.__getitem__)
+        self._turns = {key: self._turns.get(key, 0) for key in keys}
+        return sorted(self._turns, key=self._turns.__getitem__)
 
     def was_read(self, keys: Iterable[str]) -> None:
-        """Record that this poll has read these parts."""
-        self._read |= dict.fromkeys(keys, self._poll)
-
-    def has_read(self, keys: Collection[str]) -> bool:
-        """Return whether this poll has read all of these parts."""
-        return all(self._read.get(key) == self._poll for key in keys)
+        """Record that these parts had their turn in this poll."""
+        self._turns |= dict.fromkeys(keys, self._poll)

@@ -35,6 +35,7 @@ class Failures:
         """The reasons of this poll."""
         self.lost: Counter[str] = Counter()
         """By reason, the unusable readings of this poll."""
+        self.refused = set[str]()
         self._loses = False
         self.count = 0
         self._weight = 0
@@ -49,7 +50,7 @@ class Failures:
         self._weight = 1 if self.count else 0
         self.count = 0
         self.latest = []
-        self._noted = set()
+        self._noted, self.refused = set(), set()
         self.lost.clear()
 
     def lose(self, reason: str, count: int) -> None:
@@ -127,6 +128,8 @@ class _Reporting:
         """Loop time."""
         self.lost: Mapping[str, int] = failures.lost
         """By reason, the unusable readings of the poll so far."""
+        self.refused = failures.refused
+        """The parts that the service failed in this poll, before its time was over."""
         self._failures = failures
 
     @property
@@ -192,14 +195,16 @@ class Poll(_Reporting):
         obsolete.
         """
         unusable: Counter[str] = Counter()
-        token = UNUSABLE.set(unusable)
+        token, deadline = UNUSABLE.set(unusable), self.deadline if deadline is None else deadline
         try:
-            yield Part(key, self.store, self._failures, self.deadline if deadline is None else deadline, wanted)
+            yield Part(key, self.store, self._failures, deadline, wanted)
         except asyncio.CancelledError:
             if not self.closing:
                 self.failed(key, DeadlineExceeded("not read before the poll's deadline"))
             raise
         except Exception as error:  # noqa: BLE001 - one part's trouble, ours included, must not reach its neighbours
+            if isinstance(error, CloudError) and error.attempted and asyncio.get_running_loop().time() < deadline - 1:
+                self.refused.add(key)
             if wanted():
                 self.failed(key, error)
         finally:

@@ -49,6 +49,7 @@ class Runner:
         self._poll_timeout = poll_timeout
         self._pace = pace
         self._took = 0.0
+        self._refused = set[str]()
         self._store = PartStore(
             self.state,
             page_store=page_store,
@@ -156,9 +157,12 @@ class Runner:
     async def _cycle(self, collector: PerObjectCollector, poll: Poll, objects: Sequence[str], started: float) -> None:
         loop = asyncio.get_running_loop()
         self._store.keep_only(objects)
-        # Objects that were never read come first and at once. The others are spread over the interval.
-        fresh = [key for key in objects if key not in self._store]
-        known = [key for key in objects if key in self._store and collector.is_current(key)]
+        # Objects that were never read come first, at once. The others are spread over the interval, and those that the
+        # service failed come last: after many failures in a row, nothing is asked for a while.
+        refused, self._refused = self._refused, poll.refused
+        fresh = [key for key in objects if key not in self._store and key not in refused]
+        known = [key for key in objects if (key in self._store or key in refused) and collector.is_current(key)]
+        known.sort(key=refused.__contains__)
         slots = asyncio.Semaphore(collector.workers)
         async with asyncio.TaskGroup() as group:
             for place, key in enumerate((*fresh, *known), start=-len(fresh)):

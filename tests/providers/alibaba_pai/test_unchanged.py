@@ -13,22 +13,6 @@ MONITORED = CONFIG.replace(
 )
 
 
-async def test_a_quota_that_changed_changes_its_jobs(fleet_of: FleetOf) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job("a", RequestGPU="8"), job("b", ResourceId="", JobSpecs=MACHINE), job("c", ResourceId="other")]
-    cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": 12, "Gpu": 1, "GpuType": "T4"}]
-    async with fleet_of(cloud) as fleet:
-        for model in ("GU8T", "GU9"):
-            details = {"ActualMinQuota": {"GPU": "144"}}
-            cloud.quotas = [{"QuotaId": "quota1", "GPUType": model, "QuotaDetails": details}]
-            await fleet.runner("pools").tick()
-            await fleet.exporter.poll_once()
-            labels = f'accelerator="gpu",accelerator_model="{model}"'
-            assert await fleet.value(f'job_requested_accelerators{{job_id="a",{labels}}}') == 8
-            labels = 'accelerator="gpu",accelerator_model="T4"'
-            assert await fleet.value(f'job_requested_accelerators{{job_id="b",{labels}}}') == 1
-
-
 async def test_a_machine_type_that_changed_changes_its_jobs(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a"), job("b", ResourceId="", JobSpecs=MACHINE)]

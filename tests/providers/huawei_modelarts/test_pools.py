@@ -129,6 +129,18 @@ async def test_more_pools_than_fit_into_a_poll_are_all_read_in_turn(fleet_of: Fl
         assert max(read.values()) <= 3  # no pool is read twice while another waits
 
 
+async def test_pools_that_always_fail_take_no_turn_from_others(fleet_of: FleetOf) -> None:
+    """After too many failures in a row, an operation is not called for the rest of a poll."""
+    async with fleet_of() as (cloud, fleet):
+        cloud.pools = [{**POOL, "metadata": {"name": f"pool-{number:02}"}} for number in range(20)]
+        cloud.monitor = {f"pool-{number:02}": [metric("cpuUsage", (-60, 40))] for number in range(20)}
+        cloud.answer = lambda path, request: httpx.Response(500) if "pool-0" in path and "monitor" in path else None
+        await fleet.runner("workspaces").tick()
+        for collector in ("pools", "pool_usage", "pool_usage"):
+            await fleet.runner(collector).tick()
+        assert len(await fleet.lines("pool_cpu_utilization_ratio")) == 10
+
+
 async def test_a_pool_with_a_queue(fleet_of: FleetOf) -> None:
     async with fleet_of() as (cloud, fleet):
         capacity = {"value": {"cpu": 8, "nvidia.com/gpu": 8}}

@@ -336,7 +336,7 @@ class Usage:
         self._api, self._fleet, self._quotas, self._sources = api, fleet, quotas, sources
         self._jobs, *_ = self._spaces = spaces(config, deny)
         self._publish = partial(publish_fresh, fleet=fleet)
-        self._turns, self._cut_off = FairQueue(), False
+        self._turns, self._together = FairQueue(), fleet.at_once
 
     @collector("usage")
     async def usage(self, poll: Poll) -> None:
@@ -352,11 +352,12 @@ class Usage:
                 poll.failed(space.namespace, error)
         asked = {key: space for space in self._spaces if space.served is not None for key in space.feeds}
         # Metrics that are read together all come near their end when a poll is over, and then all fail.
-        at_once = 1 if self._cut_off else self._fleet.at_once
-        await self._turns.read_each(poll, asked, lambda part: self._read(asked[part.key], part), at_once=at_once)
-        self._cut_off = asyncio.get_running_loop().time() >= poll.deadline - _NEARLY
+        read, most = (lambda part: self._read(asked[part.key], part)), self._fleet.at_once
+        done = await self._turns.read_each(poll, asked, read, at_once=self._together)
+        is_cut_off = len(done) < len(asked) and asyncio.get_running_loop().time() >= poll.deadline - _NEARLY
+        self._together = max(1, min(len(done), most)) if is_cut_off else most
         for space in self._spaces:
-            await self._try_names(poll, space)
+            await self._try_names(poll, space, done)
         async with poll.part(_SOURCES) as part:
             columns = [column for shown in self._jobs.columns.values() for column in shown]
             shown = partial(usage_sources, source=CLOUDMONITOR)
@@ -430,10 +431,10 @@ class Usage:
                 space.named_until = clock() + _DAY
                 self._log_names(space, "it rejects calls without them")
 
-    async def _try_names(self, poll: Poll, space: Space) -> None:
+    async def _try_names(self, poll: Poll, space: Space, done: Collection[str]) -> None:
         """Ask by name where nothing came although there must be something, and look whether that helps."""
         clock = asyncio.get_running_loop().time
-        if space.served is None or not space.due or space.points > 0 or not self._turns.has_read(space.feeds):
+        if space.served is None or not space.due or space.points > 0 or not space.feeds.keys() <= set(done):
             return
         if not space.feeds or clock() < max(space.useless_until, space.named_until):
             return

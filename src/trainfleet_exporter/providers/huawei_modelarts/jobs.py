@@ -205,8 +205,7 @@ def job(row: JobRow, workspace_id: str = "") -> Job | None:
     if not metadata.id:
         return None
     resource, phase, runs = spec.resource or Resource(), state.phase or "", state.running_records
-    status = JOB_STATUS.get(phase, Status.UNKNOWN)
-    roles = list(_roles(row))
+    status, roles = JOB_STATUS.get(phase, Status.UNKNOWN), list(_roles(row))
     return Job(
         job_id=metadata.id,
         name=metadata.name or "",

@@ -8,6 +8,7 @@ https://support.huaweicloud.com/intl/en-us/api-modelarts/ListPoolNodes.html
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
@@ -147,16 +148,15 @@ class Nodes:
 
     @collector("nodes")
     async def nodes(self, poll: Poll) -> None:
-        """A part for each pool; then one for each pool and workspace that has jobs in it, to find the nodes of its
-        tasks."""
-        await self._pools.read_each(poll, "nodes", self._read_nodes, self._placed)
+        """A part for each pool; then one for each pool and workspace with jobs in it, to find the nodes of tasks."""
+        half = (asyncio.get_running_loop().time() + poll.deadline) / 2
+        await self._pools.read_each(poll, "nodes", self._read_nodes, self._placed, half)
         pool_ids = self._pools.listed.value
         self._names = {pool_id: names for pool_id, names in self._names.items() if pool_id in pool_ids}
         if self._has_jobs:
             await self._fleet.wait_briefly(poll.deadline)  # otherwise tasks are found an interval after their jobs
-        jobs = Counter(
-            (job.pool_id, job.workspace_id) for job in self._fleet.live.values() if job.pool_id in self._names
-        )
+        live = self._fleet.live.values()
+        jobs = Counter((job.pool_id, job.workspace_id) for job in live if job.pool_id in self._names)
         self._jobs.places = {pair: found for pair, found in self._jobs.places.items() if pair in jobs}
         pairs, calls = {"tasks on {} of workspace {}".format(*pair): pair for pair in sorted(jobs)}, 0.0
         self._placed = {}
@@ -186,8 +186,7 @@ class Nodes:
         await part.publish(list(found.values()))
 
     async def _read_tasks(self, part: Part) -> None:
-        """Find the nodes of the tasks of live jobs. The next poll of `jobs` shows those of a job's own pool: nodes of
-        two pools may share an address."""
+        """Find the nodes of tasks. The next poll of `jobs` shows those of its own pool: pools may share addresses."""
         pool_id, workspace_id = pair = self._placed[part.key]
         names, live = self._names[pool_id], [("phase", "in", LIVE)]
         addresses, found = list(names), dict[str, tuple[int, dict[str, tuple[str, str]]]]()

@@ -8,6 +8,7 @@ https://support.huaweicloud.com/intl/en-us/api-modelarts/ListPools.html and its 
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -359,6 +360,7 @@ def _points(points: Iterable[MonitorPoint], pool_id: str, unit: str) -> Iterator
 
 POOL_PAGE = 500
 """Rows of a page of workloads."""
+_Read: TypeAlias = Callable[[Part], Awaitable[None]]
 _AMOUNTS = "runtime metrics"
 _QUEUE = "queue of "
 """The prefix of the part of a pool's queue; the part of its counts is its id."""
@@ -517,13 +519,13 @@ class Pools:
         await self.read_each(poll, "pool_usage", read)
 
     async def read_each(
-        self, poll: Poll, name: str, read: Callable[[Part], Awaitable[None]], others: Iterable[str] = ()
+        self, poll: Poll, name: str, read: _Read, others: Iterable[str] = (), until: float = math.inf
     ) -> None:
-        """Read a part for each pool, and keep `others`."""
+        """Read a part for each pool, as FairQueue.read_each does, and keep `others`."""
         pool_ids = await self.listed.get()
         poll.keep_only([*pool_ids, *others])
         turns, at_once = self._turns[name], self._fleet.at_once
-        await turns.read_each(poll, pool_ids, lambda part: _if_there(part, read(part)), at_once=at_once)
+        await turns.read_each(poll, pool_ids, lambda part: _if_there(part, read(part)), at_once=at_once, until=until)
 
 
 async def _if_there(part: Part, reading: Awaitable[None]) -> None:

@@ -24,7 +24,7 @@ from trainfleet_exporter.fleet.lists import Listing, Page, read_whole_list
 from trainfleet_exporter.fleet.usage import count
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import FINISHED, Accelerators, Job, JobCount, Pod, Status
-from trainfleet_exporter.polling import Part, PerObjectCollector, Poll
+from trainfleet_exporter.polling import FairQueue, Part, PerObjectCollector, Poll
 from trainfleet_exporter.providers.huawei_modelarts.api import Api, segment
 from trainfleet_exporter.providers.huawei_modelarts.jobs import (
     HOLDING,
@@ -198,8 +198,8 @@ class JobsV1(PerObjectCollector):
     """The objects are the live jobs. The list of each workspace, which finds them, is a part with its counts."""
 
     def __init__(self, api: Api, config: ProviderConfig, fleet: Workspaces, interval: float) -> None:
-        super().__init__("jobs_v1", interval, workers=fleet.at_once)
-        self._get = partial(api.get, version=1)
+        super().__init__("jobs_v1", interval, workers=max(1, fleet.at_once // 2))
+        self._get, self._turns = partial(api.get, version=1), FairQueue()
         self._fleet, self._window = fleet, min(config.job_window, LONGEST_WINDOW)
         self._listed: dict[str, list[JobRow]] = {}
         """By workspace, the live jobs of its last list that could be read."""
@@ -219,13 +219,15 @@ class JobsV1(PerObjectCollector):
     async def begin(self, poll: Poll) -> None:
         """Read the lists. What the last list had is asked about all the same if it cannot be read now."""
         self._listed = {key: self._listed.get(key, []) for key in await self._fleet.ids.get()}
-        for workspace_id in self._listed:
-            async with poll.part(_LIST + workspace_id) as part:
-                listing = await self._list(workspace_id, part.deadline)
-                part.dropped("malformed", listing.malformed)
-                rows, since = listing.rows.values(), self._fleet.clock.now() - self._window
-                self._listed[workspace_id] = [row for row in rows if is_live(row)]
-                await part.publish(counts(workspace_id, rows, since=since))
+
+        async def read(part: Part) -> None:
+            listing = await self._list(workspace_id := part.key.removeprefix(_LIST), part.deadline)
+            part.dropped("malformed", listing.malformed)
+            rows, since = listing.rows.values(), self._fleet.clock.now() - self._window
+            self._listed[workspace_id] = [row for row in rows if is_live(row)]
+            await part.publish(counts(workspace_id, rows, since=since))
+
+        await self._turns.read_each(poll, [_LIST + key for key in self._listed], read, at_once=self._fleet.at_once)
         lists = reversed(self._listed.items())  # of a job in several, the first one counts
         self._live = {row.shown_id: (workspace_id, row) for workspace_id, rows in lists for row in rows}
 

@@ -164,6 +164,24 @@ async def test_more_metrics_than_fit_into_a_poll_take_turns(fleet_of: FleetOf) -
         assert len(asked(cloud)) == 21
 
 
+async def test_after_a_slow_poll_metrics_are_read_together_again(fleet_of: FleetOf) -> None:
+    cloud, seconds = monitored_world(), 15.0
+    refresh(cloud)
+
+    async def slow(request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(seconds if request.headers["x-acs-action"] == "DescribeMetricLast" else 0)
+        return cloud(request)
+
+    async with fleet_of(slow, MONITORED.replace("concurrency: 8", "concurrency: 4")) as fleet:
+        for collector in ("workspaces", "pools", "jobs", "usage"):
+            await fleet.runner(collector).tick()
+        assert fleet.own("collector_success", collector="usage") == 0
+        seconds = 5.0  # one at a time, 21 metrics do not fit into a poll
+        for _ in range(2):
+            await fleet.runner("usage").tick()
+        assert fleet.own("collector_success", collector="usage") == 1
+
+
 async def test_polls_by_job_stop_at_max_jobs_newest_first(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job(f"j{n}", GmtCreateTime=at(-1000 - n)) for n in range(5)]

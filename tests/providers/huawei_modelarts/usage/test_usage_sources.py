@@ -242,6 +242,16 @@ async def test_only_task_metrics_ask_nothing_of_aom(fleet_of: FleetOf) -> None:
         assert provider.endpoints.keys() == {"modelarts", "iam"}
 
 
+async def test_new_jobs_whose_metrics_fail_take_no_turn_from_others(fleet_of: FleetOf) -> None:
+    async with fleet_of(ONLY_TASKS) as (cloud, fleet):
+        cloud.jobs = [new_job(f"job-{number:02}", 600 + number) for number in range(30)]
+        cloud.metrics = {(f"job-{number:02}", "worker-0"): percent(now=30) for number in range(30)}
+        cloud.answer = lambda path, request: httpx.Response(500) if "job-0" in path and "metrics" in path else None
+        fleet.schedule.start()
+        await asyncio.sleep(9 * INTERVAL)
+        assert len(await fleet.lines("job_cpu_utilization_ratio")) == 20
+
+
 async def test_task_metrics_replace_aom_after_its_last_good_answer(fleet_of: FleetOf) -> None:
     async with fleet_of() as (cloud, fleet):
         cloud.jobs = [new_job("a", 3600)]
