@@ -260,7 +260,8 @@ class JobHistories:
         if not known.is_new:
             return
         known.is_new, known.elapsed = False, elapsed(known.spent)
-        known.unheld = math.fsum([each.end - each.start for each in known.spent if each.end and not each.holds])
+        launches = [each for each in known.spent if not each.holds and each.phase != "queued"]
+        known.unheld = math.fsum([each.end - each.start for each in launches if each.end])
         self._count_faults(job, known)
         self._observe(job, known, since)
 
@@ -300,7 +301,7 @@ class JobHistories:
             phases = known.elapsed.until(known.seen_until)
             held_for, lost = known.held_until(job.finished or known.seen_until)
         elif known.intervals is not None and job.finished is not None:
-            begun = max(job.started or 0.0, known.seen_until or 0.0)  # of what the history lacks
+            begun = max(job.started or 0.0, known.seen_until or 0.0, known.elapsed.since)  # of what the history lacks
             held_for = known.held_until(known.seen_until)[0] + max(0.0, job.finished - begun)
         elif job.started is not None and job.finished is not None:
             held_for = max(0.0, job.finished - job.started)

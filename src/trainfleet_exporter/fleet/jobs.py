@@ -167,7 +167,7 @@ class JobTracker:
             if is_new or job.holds_resources:
                 self._ending[key] = job
         if key in self._ending:  # with the accelerators of when it was live: platforms leave them out afterwards
-            held = job.accelerators or (before.accelerators if before else ()) or self._ending[key].accelerators
+            held = (before.accelerators if before else ()) or job.accelerators or self._ending[key].accelerators
             self._ending[key] = replace(job, accelerators=held)
 
 

@@ -191,8 +191,8 @@ class Workspaces:
                 self.expired(key)
             # Workspaces that are read together all come near their end when the time is over, and then all fail.
             done = await self._turns.read_each(poll, ids, live, at_once=self._together, until=until)
-            is_cut_off = len(done) < len(ids) and clock() > until - 1
-            self._together = max(1, min(len(done), self.at_once)) if is_cut_off else self.at_once
+            is_in_vain = not done and self._together > 1 and clock() > until - 1
+            self._together = 1 if is_in_vain else self.at_once
             all_done = len(done) == len(ids)
             self.listed.publish(frozenset(done), known=bool(done) or all_done, whole=all_done and not poll.lost)
         trackers = {key: read.tracker for key, read in reads.items()}

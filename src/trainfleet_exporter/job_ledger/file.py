@@ -127,13 +127,15 @@ class LedgerFile:
     def _append(self, descriptor: int) -> None:
         size = os.fstat(descriptor).st_size
         begin = b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
-        for line in (batch := list(self._waiting)):
-            if os.write(descriptor, begin + line) < len(begin + line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            begin = b""
-        os.fsync(descriptor)
-        for line in batch:
-            if self._waiting and self._waiting[0] is line:  # else too many waited
+        done = 0
+        try:
+            for line in list(self._waiting):
+                if os.write(descriptor, begin + line) < len(begin + line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                begin, done = b"", done + 1
+        finally:
+            os.fsync(descriptor)
+            for _ in range(done):
                 self._waiting.popleft()
 
 

@@ -114,9 +114,8 @@ class _Row:
     def figures(self) -> dict[str, float]:
         """Return the sums, the waits, and the `faults` of all causes. A figure is missing if no job has it."""
         faults = [count for name, count in self.sums.items() if name.endswith("_faults")]
-        waits = (
-            {"median_wait_seconds": median(self.waits), "longest_wait_seconds": max(self.waits)} if self.waits else {}
-        )
+        known = self.waits
+        waits = {"median_wait_seconds": median(known), "longest_wait_seconds": max(known)} if known else {}
         return {**self.sums, **waits, **({"faults": sum(faults)} if faults else {})}
 
 

@@ -1,7 +1,7 @@
 """Mean and peak utilization of the accelerators of live jobs, of what parts show.
 
-A shown value counts from when its part is put until the part is put again or dropped. So the time without readings
-does not count. Memory: about 300 bytes for each job, and about 100 for each latest reading.
+A shown value counts from when its part is put until that is put again or dropped, or the job's end is found. So time
+without readings does not count. Memory: about 300 bytes for each job, and about 100 for each latest reading.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class UseWatch:
         known, now = self._sums.pop((provider, job_id), _Sum(0.0)), asyncio.get_running_loop().time()
         for of, since, values in self._shown.values():
             if of == provider and (value := values.pop(job_id, None)) is not None:
-                known.seen += max(0.0, now - since)
-                known.weighted += max(0.0, now - since) * value
+                known.seen += now - since
+                known.weighted += (now - since) * value
         if known.seen <= 0:
             return None
         return AcceleratorUse(round(known.weighted / known.seen, 6), round(known.peak, 6), round(known.seen, 3))
@@ -82,11 +82,10 @@ class UseWatch:
     def _add_shown(self, part: Hashable, now: float) -> None:
         """Count what a part has shown until now."""
         provider, since, values = self._shown.pop(part, ("", now, {}))
-        seconds = max(0.0, now - since)
         for job_id, value in values.items():
             if (known := self._sums.get((provider, job_id))) is not None:
-                known.seen += seconds
-                known.weighted += seconds * value
+                known.seen += now - since
+                known.weighted += (now - since) * value
 
     def _forget(self, now: float) -> None:
         if now < self._swept + 3600:

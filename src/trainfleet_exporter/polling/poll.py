@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from trainfleet_exporter.errors import CloudError, DeadlineExceeded, TrainfleetError
+from trainfleet_exporter.errors import CloudError, DeadlineExceeded, Throttled, TrainfleetError
 from trainfleet_exporter.polling.parts import PartStore, Rebuild
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.telemetry import CollectorState, LastError, Telemetry
@@ -203,7 +203,8 @@ class Poll(_Reporting):
                 self.failed(key, DeadlineExceeded("not read before the poll's deadline"))
             raise
         except Exception as error:  # noqa: BLE001 - one part's trouble, ours included, must not reach its neighbours
-            if isinstance(error, CloudError) and error.attempted and asyncio.get_running_loop().time() < deadline - 1:
+            is_answer = isinstance(error, CloudError) and error.attempted and not isinstance(error, Throttled)
+            if is_answer and asyncio.get_running_loop().time() < deadline - 1:
                 self.refused.add(key)
             if wanted():
                 self.failed(key, error)

@@ -157,16 +157,17 @@ class Runner:
     async def _cycle(self, collector: PerObjectCollector, poll: Poll, objects: Sequence[str], started: float) -> None:
         loop = asyncio.get_running_loop()
         self._store.keep_only(objects)
-        # Objects that were never read come first, at once. The others are spread over the interval, and those that the
-        # service failed come last: after many failures in a row, nothing is asked for a while.
+        # Objects that were never read come first, at once. Those with values are spread over the interval. What the
+        # service failed comes last: after many failures in a row, nothing is asked for a while.
         refused, self._refused = self._refused, poll.refused
         fresh = [key for key in objects if key not in self._store and key not in refused]
-        known = [key for key in objects if (key in self._store or key in refused) and collector.is_current(key)]
+        known = [key for key in objects if key in self._store and collector.is_current(key)]
         known.sort(key=refused.__contains__)
+        failed = [key for key in objects if key not in self._store and key in refused]
         slots = asyncio.Semaphore(collector.workers)
         async with asyncio.TaskGroup() as group:
-            for place, key in enumerate((*fresh, *known), start=-len(fresh)):
-                if place >= 0:
+            for place, key in enumerate((*fresh, *known, *failed), start=-len(fresh)):
+                if 0 <= place < len(known):
                     await asyncio.sleep(max(0.0, started + place / len(known) * self.interval - loop.time()))
                 await slots.acquire()
                 # A cycle that is longer than all before publishes its length at once, not only at its end.

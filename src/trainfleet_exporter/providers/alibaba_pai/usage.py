@@ -354,8 +354,9 @@ class Usage:
         # Metrics that are read together all come near their end when a poll is over, and then all fail.
         read, most = (lambda part: self._read(asked[part.key], part)), self._fleet.at_once
         done = await self._turns.read_each(poll, asked, read, at_once=self._together)
-        is_cut_off = len(done) < len(asked) and asyncio.get_running_loop().time() >= poll.deadline - _NEARLY
-        self._together = max(1, min(len(done), most)) if is_cut_off else most
+        is_cut_off = asyncio.get_running_loop().time() >= poll.deadline - _NEARLY
+        # One that is slower than a poll must not keep others from being read beside it.
+        self._together = max(1, min(len(done), most)) if is_cut_off and (done or self._together > 1) else most
         for space in self._spaces:
             await self._try_names(poll, space, done)
         async with poll.part(_SOURCES) as part:

@@ -388,7 +388,7 @@ class Jobs:
     async def _search(self, read: WorkspaceRead, filters: Sequence[Filter], kind: str = "") -> None:
         """Add the jobs of all pages. If a job moved between pages, its later row counts."""
         async for row in search(self._calls, filters, deadline=read.lists_until or read.part.deadline, kind=kind):
-            read.known_until = row.last_modified_time if row is not None else read.known_until
+            read.known_until = unix_time(row.last_modified_time) if row is not None else read.known_until
             translated = None if row is None else translate(row)
             if translated is None:
                 read.part.dropped("malformed")

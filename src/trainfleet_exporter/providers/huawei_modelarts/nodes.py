@@ -149,13 +149,13 @@ class Nodes:
     @collector("nodes")
     async def nodes(self, poll: Poll) -> None:
         """A part for each pool; then one for each pool and workspace with jobs in it, to find the nodes of tasks."""
-        half = (asyncio.get_running_loop().time() + poll.deadline) / 2
-        await self._pools.read_each(poll, "nodes", self._read_nodes, self._placed, half)
+        until = poll.deadline - (0.2 * (poll.deadline - asyncio.get_running_loop().time()) if self._has_jobs else 0.0)
+        await self._pools.read_each(poll, "nodes", self._read_nodes, self._placed, until)
         pool_ids = self._pools.listed.value
         self._names = {pool_id: names for pool_id, names in self._names.items() if pool_id in pool_ids}
         if self._has_jobs:
             await self._fleet.wait_briefly(poll.deadline)  # otherwise tasks are found an interval after their jobs
-        live = self._fleet.live.values()
+        live, at_once = self._fleet.live.values(), self._fleet.at_once
         jobs = Counter((job.pool_id, job.workspace_id) for job in live if job.pool_id in self._names)
         self._jobs.places = {pair: found for pair, found in self._jobs.places.items() if pair in jobs}
         pairs, calls = {"tasks on {} of workspace {}".format(*pair): pair for pair in sorted(jobs)}, 0.0
@@ -165,7 +165,7 @@ class Nodes:
             if calls <= _MOST_SEARCHES or not self._placed:
                 self._placed[key] = pairs[key]
         poll.keep_only([*pool_ids, *self._placed])
-        self._turns.was_read(await poll.read_each(self._placed, self._read_tasks, at_once=self._fleet.at_once))
+        self._turns.was_read(poll.refused | await poll.read_each(self._placed, self._read_tasks, at_once=at_once))
 
     def nodes_expired(self, key: str) -> None:
         """Tasks may run elsewhere by now. The addresses of a pool's nodes stay known while their list fails."""

@@ -198,7 +198,7 @@ class JobsV1(PerObjectCollector):
     """The objects are the live jobs. The list of each workspace, which finds them, is a part with its counts."""
 
     def __init__(self, api: Api, config: ProviderConfig, fleet: Workspaces, interval: float) -> None:
-        super().__init__("jobs_v1", interval, workers=max(1, fleet.at_once // 2))
+        super().__init__("jobs_v1", interval, workers=max(1, fleet.at_once - 1))
         self._get, self._turns = partial(api.get, version=1), FairQueue()
         self._fleet, self._window = fleet, min(config.job_window, LONGEST_WINDOW)
         self._listed: dict[str, list[JobRow]] = {}
