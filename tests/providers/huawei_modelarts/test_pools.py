@@ -130,7 +130,6 @@ async def test_more_pools_than_fit_into_a_poll_are_all_read_in_turn(fleet_of: Fl
 
 
 async def test_pools_that_always_fail_take_no_turn_from_others(fleet_of: FleetOf) -> None:
-    """After too many failures in a row, an operation is not called for the rest of a poll."""
     async with fleet_of() as (cloud, fleet):
         cloud.pools = [{**POOL, "metadata": {"name": f"pool-{number:02}"}} for number in range(20)]
         cloud.monitor = {f"pool-{number:02}": [metric("cpuUsage", (-60, 40))] for number in range(20)}

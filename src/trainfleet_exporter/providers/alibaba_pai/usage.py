@@ -355,7 +355,7 @@ class Usage:
         read, most = (lambda part: self._read(asked[part.key], part)), self._fleet.at_once
         done = await self._turns.read_each(poll, asked, read, at_once=self._together)
         is_cut_off = asyncio.get_running_loop().time() >= poll.deadline - _NEARLY
-        # One that is slower than a poll must not keep others from being read beside it.
+        # One that is slower than a poll must not always be read alone.
         self._together = max(1, min(len(done), most)) if is_cut_off and (done or self._together > 1) else most
         for space in self._spaces:
             await self._try_names(poll, space, done)
