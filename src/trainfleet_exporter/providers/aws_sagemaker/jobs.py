@@ -296,7 +296,8 @@ def job_life(row: TrainingJob, shown_tags: Collection[str]) -> Life | None:
     if now.finished is not None:
         holds = now.holds_resources if row.warm_pool_status is None else None  # no field says until when a pool held
         spells.append(Spell(now.finished, None, now.status, now.platform_status, holds))
-    return life_of(now, now, spells, (records and records.intervals) or (), shown_tags)
+    job, _ = translate(replace(row, training_job_status=IN_PROGRESS, secondary_status="Training")) or translated
+    return life_of(job, now, spells, (records and records.intervals) or (), shown_tags)
 
 
 # Calls and collectors.

@@ -212,7 +212,7 @@ class Pools:
         """Names, published by each poll of pools when they are listed. It is whole when the clusters are read, too."""
         self._pool_turns, self._node_turns = FairQueue(), FairQueue()
         self._plans: dict[str, TrainingPlan] = {}
-        """Those that are shown, by ARN."""
+        """The plans of the last good answer by ARN: names and ends do not age."""
         self._groups: dict[str, Groups] = {}
         """By cluster, those of the last good answer."""
 
@@ -233,10 +233,6 @@ class Pools:
             self._clusters.publish(names, whole=False)
             await self._read_each(poll, self._pool_turns, names, self._read_cluster)
             self._clusters.publish(names)
-
-    def pools_expired(self, key: str) -> None:
-        """A group must not name the pool of a plan that is not shown."""
-        self._plans = {} if key == _PLANS else self._plans
 
     @collector("nodes")
     async def nodes(self, poll: Poll) -> None:
