@@ -93,23 +93,21 @@ x-base: &base
   nonsense-that-nobody-uses: &none ${NOT_SET}
 x-limits: &limits {limits: {concurrency: 2, requests_per_second: 0.5}}
 x-more: &more {limits: {concurrency: 9}, job_window: 7d}
-x-day: &day {<<: *more, job_window: 1d}
+x-slow: &slow {<<: {interval: 5m},
+  interval: 1h}
 providers:
   - platform: alibaba_pai
     name: a
     region: cn-shanghai
     credentials: *keys
     <<: [*limits, *more]
-  - {<<: *day, name: b, platform: alibaba_pai, region: cn-beijing, credentials: *keys}
-  - {<<: *day, name: c, platform: alibaba_pai, region: cn-beijing, credentials: *keys, limits: {concurrency: 9}}
+  - {<<: *more, name: b, platform: alibaba_pai, region: cn-beijing, credentials: *keys, job_window: 1d,
+     collectors: {jobs: *slow, pools: *slow}}
 """
-    a, b, _ = load(tmp_path, text).providers
-    assert (a.region, a.limits.concurrency, a.limits.requests_per_second, a.job_window) == (
-        "cn-shanghai",
-        2,
-        0.5,
-        604800,
-    )
+    a, b = load(tmp_path, text).providers
+    assert (a.region, a.limits.concurrency, a.limits.requests_per_second) == ("cn-shanghai", 2, 0.5)
+    chosen: Any = b.collectors
+    assert (a.job_window, chosen.jobs.interval, chosen.pools.interval) == (604800, 3600, 3600)
     assert (b.region, b.limits.concurrency, b.job_window) == ("cn-beijing", 9, 86400)
 
 
