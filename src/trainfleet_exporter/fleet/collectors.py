@@ -62,9 +62,8 @@ class EachJob(PerObjectCollector):
         calls: Callable[[str], int] = lambda job_id: 1,
     ) -> None:
         """`waits`: each cycle begins after the first poll of the bulk source."""
-        super().__init__(
-            name, interval, workers=max(1, fleet.at_once - 1)
-        )  # so that slow calls leave other polls a turn
+        # However slow its calls are, other polls have a turn.
+        super().__init__(name, interval, workers=max(1, fleet.at_once - 1))
         self._fleet, self._read, self._max_jobs, self._calls = fleet, read, max_jobs, calls
         self._sources, self._waits = sources, waits
         self._beyond = 0
