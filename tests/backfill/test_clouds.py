@@ -231,13 +231,14 @@ def test_quotas_of_other_regions_and_lives_have_no_past(tmp_path: Path, monkeypa
     answer = {"Code": "200", "Success": True, "Datapoints": json.dumps(points)}
     cloud.operations["DescribeMetricList"] = lambda query: answer
     monkeypatch.setattr(registry, "Transport", partial(Transport, send=httpx.MockTransport(cloud)))
-    flags = Flags(provider="p", wanted=Range(MIDNIGHT, MIDNIGHT + DAY), out=tmp_path)
-    config = loaded(written(tmp_path, MONITORED))
+    flags = Flags(provider="a/b c", wanted=Range(MIDNIGHT, MIDNIGHT + DAY), out=tmp_path)
+    config = loaded(written(tmp_path, MONITORED.replace("name: p\n", "name: a/b c\n")))
     run = partial(backfill, flags, config, registry.installed_platforms(), say=print)
-    outcome, _ = run_stepped(run, start=MIDNIGHT + 40 * DAY)
+    outcome, words = run_stepped(run, start=MIDNIGHT + 40 * DAY)
     (path,) = outcome.files
+    assert f"for file in '{tmp_path}/a%2Fb c-'????-??-??.om; do" in words
     shown = [found[1:] for found in samples(path) if found[0] == "trainfleet_pool_cpu_utilization_ratio"]
-    assert shown == [({"provider": "p", "pool_id": "q1"}, "0.5", noon + 60)]
+    assert shown == [({"provider": "a/b c", "pool_id": "q1"}, "0.5", noon + 60)]
     (asked,) = cloud.called("DescribeMetricList")
     assert json.loads(asked["Dimensions"]) == [{"quotaName": "one"}]
     assert (asked["Period"], asked["EndTime"]) == ("300", str((MIDNIGHT + DAY) * 1000 - 1))

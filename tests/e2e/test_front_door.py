@@ -32,14 +32,14 @@ async def _come(port: int, number: int, *, drip: bytes) -> bytes:
     """Send a byte a second of it, till there is no more or the connection ends; what was answered."""
     origin = (STRANGERS[number % len(STRANGERS)], 0)
     reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=origin)
-    answer = asyncio.create_task(reader.read())
+    answer = asyncio.create_task(reader.read(1))  # a byte sent after the answer could reset it away
     try:
         for byte in drip:
             writer.write(bytes((byte,)))
             await asyncio.wait([answer], timeout=1)
             if answer.done():
                 break
-        return await answer
+        return await answer + await reader.read()
     except ConnectionError:
         return b""
     finally:

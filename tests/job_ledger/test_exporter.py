@@ -143,8 +143,6 @@ def test_use_is_the_mean_of_what_the_page_showed(run: Run) -> None:
 
 
 def test_use_counts_what_is_shown_when_the_job_ends(run: Run) -> None:
-    """A metric of all jobs is shown until its next poll."""
-
     async def steps(cloud: Cloud, fleet: Fleet) -> None:
         cloud.catalogue = [metric("JOB_GPU_DUTY_CYCLE", "%")]
         cloud.points["JOB_GPU_DUTY_CYCLE"] = [point("a", 50), point("b", 70)]
