@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import httpx
@@ -35,11 +36,11 @@ def ms(offset: float) -> int:
     return int((START + offset) * MS)
 
 
-def job(job_id: str, phase: str = "Running", *, resource: Row | None = None, **status: Any) -> Row:
-    """A job's row in the default workspace, created ten minutes before the test began, with one task."""
+def job(job_id: str, phase: str = "Running", *, resource: Row | None = None, made: int = -7200, **status: Any) -> Row:
+    """A job's row in the default workspace, made so many seconds after the test began, with one task."""
     return {
         "kind": "job",
-        "metadata": {"id": job_id, "name": f"name-{job_id}", "workspace_id": "0", "create_time": ms(-600)},
+        "metadata": {"id": job_id, "name": f"name-{job_id}", "workspace_id": "0", "create_time": ms(made)},
         "status": {"phase": phase, "start_time": ms(-500), "duration": 500_000, "tasks": ["worker-0"], **status},
         "spec": {"resource": {"node_count": 1, **(resource or {})}},
     }
@@ -189,8 +190,9 @@ class Cloud:
                 assert len(given["value"]) <= 10
                 rows = [row for row in rows if row["metadata"]["id"] in given["value"]]
             else:
-                assert given["key"] == "create_time"
-                assert given["operator"] == "between"
+                assert (given["key"], given["operator"]) == ("create_time", "between")
+                start, end = (datetime.fromisoformat(text).timestamp() * 1000 for text in given["value"])
+                rows = [row for row in rows if start <= (row["metadata"].get("create_time") or 0) <= end]
         if hosts := body.get("host_ips"):
             assert len(hosts) <= 10
             rows = [_placed(row, self.places.get(row["metadata"]["id"], [])) for row in rows]

@@ -11,6 +11,7 @@ import pytest
 
 from tests.providers.huawei_modelarts.cloud import Cloud, job, ms
 from tests.providers.huawei_modelarts.usage.usage_rig import FleetOf
+from tests.support.clock import START
 
 POOL = {"pool_id": "pool-1"}
 
@@ -115,6 +116,23 @@ async def test_hanging_look_ups_take_no_live_job_of_any_workspace(
             assert fleet.own("collector_success", collector="jobs") == 0
 
 
+async def test_a_job_that_no_poll_saw_live_is_shown_and_counted_once(fleet_of: FleetOf) -> None:
+    failed = 'jobs_finished_total{workspace_id="0",status="failed"}'
+    async with fleet_of() as (cloud, fleet):
+        await fleet.exporter.poll_once()
+        cloud.answer = lambda path, request: httpx.Response(500, json={}) if b"between" in request.content else None
+        cloud.jobs.append(job("quick", "Failed", made=10, running_records=[{"end_at": int(START) + 30}]))
+        for _ in range(20):
+            await asyncio.sleep(60)
+            await fleet.runner("jobs").tick()
+        assert (await fleet.value(failed), fleet.own("collector_parts_failed", collector="jobs")) == (0, 1)
+        cloud.answer = lambda path, request: None
+        await fleet.exporter.poll_once()
+        await fleet.runner("jobs").tick()
+        assert await fleet.value(failed) == await fleet.value('job_status{job_id="quick",status="failed"}') == 1
+        assert await fleet.value('job_finished_timestamp_seconds{job_id="quick"}') == START + 30
+
+
 async def test_an_id_that_is_used_again_is_a_new_job(fleet_of: FleetOf) -> None:
     """Nothing of the earlier job is shown with it: no fault, no restart, no end."""
     hang = {"recover_start_at": ms(-200) // 1000, "fault_scenario": "job_hanged", "recover_result": "success"}
@@ -126,7 +144,7 @@ async def test_an_id_that_is_used_again_is_a_new_job(fleet_of: FleetOf) -> None:
         cloud.jobs = [job("a", "Pending", resource=POOL, start_time=0)]
         await fleet.runner("jobs").tick()
         assert await fleet.value('job_status{job_id="a",status="queued"}') == 1
-        assert await fleet.value('job_phase_seconds{job_id="a",phase="queued"}') == pytest.approx(600, abs=1)
+        assert await fleet.value('job_phase_seconds{job_id="a",phase="queued"}') == pytest.approx(7200, abs=1)
         hang["recover_start_at"] = ms(10) // 1000
         first.update(start_at=ms(5) // 1000, end_at=ms(10) // 1000)
         cloud.jobs = [job("a", resource=POOL, running_records=[first, {"start_at": ms(30) // 1000}])]
@@ -162,7 +180,7 @@ async def test_a_job_that_ends_in_the_queue_has_no_end_of_a_run(fleet_of: FleetO
             run = {"start_at": ms(-500) // 1000, "end_at": ms(-300) // 1000}
             cloud.jobs = [job("a", phase, running_records=[run])]
             await fleet.runner("jobs").tick()
-            assert await fleet.value('job_phase_seconds{job_id="a",phase="queued"}') == pytest.approx(400, abs=1)
+            assert await fleet.value('job_phase_seconds{job_id="a",phase="queued"}') == pytest.approx(7000, abs=1)
         assert await fleet.value('job_status{job_id="a",status="failed"}') == 1
         assert await fleet.value('job_finished_timestamp_seconds{job_id="a"}') is None
 
@@ -200,7 +218,7 @@ async def test_a_restart_in_place_does_not_wait_for_capacity(
         attempt = {"recover_start_at": at(-500), "recover": strategy, "fault_scenario": "node_fault"}
         first = {"start_at": at(-590), "end_at": at(-500), "end_recover": strategy, "recover_records": [attempt]}
         attempt |= {"recover_end_at": at(ended), "recover_result": "success"}
-        cloud.jobs = [job("a", resource=POOL, running_records=[first, {"start_at": at(-470)}])]
+        cloud.jobs = [job("a", resource=POOL, made=-600, running_records=[first, {"start_at": at(-470)}])]
         await fleet.exporter.poll_once()
         assert await fleet.value('job_phase_seconds{job_id="a",phase="queued"}') == queued
         assert (await fleet.value('job_phase_seconds{job_id="a",phase="recovering"}') or 0) == recovering

@@ -29,7 +29,7 @@ def _metrics(**series: list[Any]) -> dict[str, Any]:
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.jobs = [job("a"), job("b", "Pending", start_time=0, duration=0)]
     await fleet.exporter.poll_once()
-    assert await fleet.value('job_created_timestamp_seconds{job_id="a"}') == START - 600
+    assert await fleet.value('job_created_timestamp_seconds{job_id="a"}') == START - 7200
     assert await fleet.value('job_started_timestamp_seconds{job_id="a"}') == START - 500
     assert await fleet.value('job_duration_seconds{job_id="a"}') == 500
     assert await fleet.value('job_started_timestamp_seconds{job_id="b"}') is None
@@ -322,7 +322,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     await fleet.runner("jobs").tick()
     times = [line for line in await fleet.lines("job_") if "_timestamp_seconds{" in line]
     assert sorted(line.removeprefix("trainfleet_") for line in times) == [
-        f'job_created_timestamp_seconds{{provider="p",job_id="c"}} {START - 600:.0f}',
+        f'job_created_timestamp_seconds{{provider="p",job_id="c"}} {START - 7200:.0f}',
         f'job_finished_timestamp_seconds{{provider="p",job_id="c"}} {START + 20:.0f}',
     ]
     assert await fleet.value('jobs_finished_total{workspace_id="0",status="succeeded"}') == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, create_model
@@ -15,8 +16,7 @@ from trainfleet_exporter.fleet.chosen_metrics import ChosenMetrics, ProfiledUsag
 from trainfleet_exporter.providers.huawei_modelarts.api import Api, public_endpoint
 from trainfleet_exporter.providers.huawei_modelarts.credentials import Credentials, load, open_identity
 from trainfleet_exporter.providers.huawei_modelarts.metrics import DEFAULT_INSTANCE, FAMILIES, UNITS
-from trainfleet_exporter.providers.key_search import KeyHttp, checked
-from trainfleet_exporter.providers.keys import Credential
+from trainfleet_exporter.providers.key_search import checked
 from trainfleet_exporter.providers.registry import BuildContext
 
 _REGIONS = (
@@ -159,11 +159,8 @@ class HuaweiModelArtsConfig(ProviderConfig):
 
     def open_api(self, context: BuildContext) -> Api:
         usage = self.collectors.usage
-        return Api(self, context, self._open_identity, aom=usage.aom_instance if usage.asks_aom else "")
-
-    def _open_identity(self, http: KeyHttp) -> tuple[Credential, str]:
-        place = {"region": self.region, "project_id": self.project_id or ""}
-        return open_identity(self.name, self.credentials, http, self.variables, **place)
+        aom = usage.aom_instance if usage.asks_aom else ""
+        return Api(self, context, partial(open_identity, self), aom=aom)
 
     def public_endpoint(self, api: str) -> str:
         return public_endpoint(api, self.region)

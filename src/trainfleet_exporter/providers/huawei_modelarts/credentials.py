@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from trainfleet_exporter.config import Secret, Section
 from trainfleet_exporter.config.kinds import Flag, SecretText, Text
@@ -229,19 +230,11 @@ def _checked_project(text: str, name: str) -> str:
     return text
 
 
-def open_identity(
-    provider: str,
-    section: Credentials | None,
-    http: KeyHttp,
-    environ: Mapping[str, str],
-    *,
-    region: str,
-    project_id: str,
-) -> tuple[Credential, str]:
-    """The credential of a provider, and its project if that is known without a call. Makes no call."""
-    find = partial(load, scope={"id": project_id} if project_id else {"name": region})
-    credential = open_credential(provider, section, find, http, environ)
+def open_identity(config: Any, http: KeyHttp) -> tuple[Credential, str]:
+    """The credential of a provider by its config, and its project if that is known without a call. Makes no call."""
+    find = partial(load, scope={"id": config.project_id} if config.project_id else {"name": config.region})
+    credential = open_credential(config.name, config.credentials, find, http, config.variables)
+    known: Keys | str = ""
     with suppress(CloudError):  # the first poll reports it
-        known = without_calls(find(section, environ, NoHttp()))
-        project_id = project_id or ("" if isinstance(known, str) else known.project_id)
-    return credential, project_id
+        known = without_calls(find(config.credentials, config.variables, NoHttp()))
+    return credential, config.project_id or ("" if isinstance(known, str) else known.project_id)

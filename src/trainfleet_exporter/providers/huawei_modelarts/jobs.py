@@ -1,8 +1,8 @@
 """Jobs of ModelArts' v2 API: workspaces, live jobs and their ends, counts of finished jobs, the quota of jobs.
 
-Cost of a poll and workspace: one search for each 50 live jobs, and one for each ten jobs that are no longer live. How a
-job ended is looked up by its id: a search has no filter for the time of an end. A job that began and ended between two
-polls is therefore seen in the counts of finished jobs only: four searches for one row each.
+Cost of a poll and workspace: one search for each 50 live jobs, one for each 50 jobs that were created since the last
+poll, or shortly before, and one for each ten jobs that are no longer live. How these ended is looked up by their ids: a
+search has no filter for the time of an end. For the counts of finished jobs, four searches for one row each.
 
 Times count milliseconds and 0 is "never", unless a docstring says otherwise. Every field may be absent or null.
 
@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trainfleet_exporter.errors import BadAnswer
+from trainfleet_exporter.errors import BadAnswer, CloudError, RequestRefused
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.lists import Listing, Page, read_whole_list
 from trainfleet_exporter.fleet.quantities import total
@@ -440,13 +440,23 @@ class Jobs:
         await self._fleet.poll_jobs(poll, self._read_live, self._read_ends, self._details)
 
     async def _read_live(self, read: WorkspaceRead) -> None:
-        await self._read(read, "phase", LIVE, read.part.deadline)
+        await self._read(read, [("phase", "in", LIVE)], read.part.deadline)
 
     async def _read_ends(self, read: WorkspaceRead) -> None:
-        await read.look_up(lambda ids: self._read(read, "id", ids, read.until), at_once=_BY_ID_AT_ONCE)
+        """Those that were created lately, which no poll may have seen live; then those that live no longer."""
+        created = "create_time", "between", (iso_time(read.tracker.ends_since(read.now)), iso_time(read.now))
+        try:
+            await self._read(read, [("phase", "in", TERMINAL), created], read.lists_until)
+            read.known_until = read.now
+        except RequestRefused as error:  # the service may not know this query; ids can be looked up
+            read.part.lacks(read.ends, error)
+        except CloudError as error:
+            read.part.failed(read.ends, error)
+        await read.look_up(lambda ids: self._read(read, [("id", "in", ids)], read.until), at_once=_BY_ID_AT_ONCE)
 
-    async def _read(self, read: WorkspaceRead, key: str, values: Sequence[str], deadline: float) -> None:
-        listing = await search_jobs(self._api, read.part.key, [(key, "in", values)], deadline=deadline)
+    async def _read(self, read: WorkspaceRead, wanted: Sequence[Filter], deadline: float) -> None:
+        listing = await search_jobs(self._api, read.part.key, wanted, deadline=deadline)
+        key, _, values = wanted[0]
         read.part.dropped("malformed", listing.malformed)
         for job_id, row in listing.rows.items():
             found = job(row, read.part.key) if key != "id" or job_id in values else None
