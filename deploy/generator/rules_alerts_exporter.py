@@ -6,10 +6,10 @@ from textwrap import indent
 
 from deploy.generator.rules_model import Alert, Group
 
-_UP = 'up{job="<exporter_job>"} == 0'
+_UP = 'up{job=~"<exporter_job>"} == 0'
 _UNWATCHED = """\
 (
-  max by (provider, instance, job) (last_over_time(trainfleet_provider_info{job="<exporter_job>"}[1d]))
+  max by (provider, instance, job) (last_over_time(trainfleet_provider_info{job=~"<exporter_job>"}[1d]))
   unless on (provider)
   max by (provider) (trainfleet_provider_up)
 )"""
@@ -49,20 +49,20 @@ or on (provider, job)
   max by (provider, job) (
 {indent(_UNWATCHED, " " * 4)}
     unless on (instance, job)
-    up{{job="<exporter_job>"}}
+    up{{job=~"<exporter_job>"}}
   )
-  and on (job)
-  ({_UP} or absent(up{{job="<exporter_job>"}}))
+  unless on (job)
+  min by (job) (up{{job=~"<exporter_job>"}}) == 1
 )
 or on (instance, job)
 {_UP}
-or on (job)
-absent(up{{job="<exporter_job>"}})""",
+or on ()
+absent(up{{job=~"<exporter_job>"}})""",
             "critical",
             "{{ if $labels.instance }}The exporter {{ $labels.instance }} does not respond"
             "{{ else if $labels.provider }}No exporter that polls {{ $labels.provider }} responds"
             "{{ else }}Prometheus scrapes no exporter{{ end }}",
-            "Prometheus could not scrape {{ with $labels.instance }}it{{ else }}any exporter{{ end }} for "
+            "Prometheus could not scrape {{ with $labels.instance }}it{{ else }}any{{ end }} for "
             "<exporter_down_for>. {{ with $labels.provider }}The jobs and pools of {{ . }} are not monitored."
             "{{ else }}Jobs and pools may not be monitored.{{ end }}",
             "<exporter_down_for>",
@@ -195,7 +195,7 @@ max by (job) (
             """\
 sum by (job) (trainfleet_exporter_leader)
 < on (job)
-max by (job) (trainfleet_exporter_total_shards)""",
+max by (job) (trainfleet_exporter_total_shards and on (instance, job) trainfleet_exporter_leader)""",
             "critical",
             "No exporter of {{ $labels.job }} holds the lease",
             "For <exporter_down_for>, fewer exporters of {{ $labels.job }} have polled than there are shards. Jobs and "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,18 +19,6 @@ def test_a_converted_value_is_finite_and_in_range(raw: float, quantity: Quantity
     assert value is None or (math.isfinite(value) and value >= (-50 if quantity == "celsius" else 0))
     if value is not None and quantity == "bounded_ratio":
         assert value <= 1
-
-
-@pytest.mark.parametrize(
-    ("quantity", "shown", "dropped"),
-    [("flag", (0.0, 1.0), (0.5, 2.0, -1.0)), ("celsius", (-50.0, 0.0, 61.5, 200.0), (-50.5, 200.5))],
-)
-def test_health_that_cannot_be_true_has_no_value(
-    quantity: Quantity, shown: tuple[float, ...], dropped: tuple[float, ...]
-) -> None:
-    (factor,) = UNITS[quantity].values()
-    assert convert_each((*shown, *dropped), factor, quantity) == [*shown, *[None] * len(dropped)]
-    assert convert_each((math.nan, math.inf, -math.inf), factor, quantity) == [None] * 3
 
 
 def test_a_whole_is_as_old_as_its_values() -> None:

@@ -71,7 +71,7 @@ def is_secret(field: FieldInfo) -> bool:
 
 class Metrics(Section):
     deny: tuple[kinds.Glob, ...] = ()
-    """Names of families that the exporter does not publish. Patterns with `*`, `?` and `[...]` are allowed."""
+    """Names of families, not its own, that the exporter does not publish. Patterns may have `*`, `?` and `[...]`."""
     job_labels: tuple[kinds.Text, ...] = ()
     """Job tags that become labels of `trainfleet_job_labels`."""
 
@@ -89,7 +89,7 @@ class Global(Section):
     keep_last_good_polls: kinds.CountFrom0 = 3
     """A part (workspace, pool, job) whose polls fail keeps its last good values for this many intervals."""
     finished_job_retention: kinds.DurationOrZero = 3600.0
-    """How long a finished job keeps its own series after it has released its resources."""
+    """How long a finished job keeps its series after it released its resources. `0s` shows no job as failed."""
     metrics: Metrics = Metrics()
     ledger_file: kinds.WritableFile | None = None
     """File that gets one line of JSON for each finished job, for `trainfleet-exporter report`. Its folder must be

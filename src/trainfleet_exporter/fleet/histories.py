@@ -363,7 +363,7 @@ class JobHistories:
         at = min((found.start for found in intervals if found.phase == "running"), default=-math.inf)
         if at <= since:
             return
-        before = [replace(found, end=min(found.end or at, at)) for found in intervals if found.start < at]
+        before = [replace(each, end=min(each.end or at, at)) for each in intervals if each.start < at or each.end == at]
         spent: dict[str, float] = {found.phase: found.seconds for found in elapsed(before).over}
         prepared = [spent[phase] for phase in ("preparing", "checking") if phase in spent]
         waits = spent.get("queued", 0.0 if before else None), sum(prepared) if prepared else None

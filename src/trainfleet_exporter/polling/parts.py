@@ -155,8 +155,8 @@ class PartStore:
         interval, now = self._state.interval, _now()
         if shown.failing_since is not None and now >= shown.failing_since + self._keep_polls * interval:
             return True
-        # Even without counted failures, a part must not outlive a collector that has stopped.
-        return now >= shown.published + (self._keep_polls + 1) * interval + self._poll_timeout
+        # A part must not outlive a collector that stopped. A rolling one reads an object again within two intervals.
+        return now >= shown.published + (max(1, self._keep_polls) + 1) * interval + self._poll_timeout
 
     def _expire(self, key: str) -> None:
         self._drop(key)

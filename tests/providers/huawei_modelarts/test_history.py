@@ -88,6 +88,10 @@ CASES: dict[str, tuple[Any, ...]] = {
         {"queued": 180, "running": 390, "recovering": 30},
         {("accelerator", "chip_fault"): 1, ("node", "node_fault"): 1},
     ),
+    "preempted, some time after a step was computed again": (
+        *(_row("Running", _run(0, 600, recover_records=[RETRY]), _run(700)), 800),
+        *({"queued": 100, "running": 688, "recovering": 12}, {("accelerator", "chip_fault"): 1}),
+    ),
     "only end_recover reports how the job went on": (
         *(_row("Running", _run(0, 100, end_recover="pod_reschedule"), _run(130)), 200),
         *({"queued": 0, "running": 170, "recovering": 30}, {("other", ""): 1}),
@@ -135,19 +139,17 @@ def test_job_that_waits_for_its_next_run(recovered: float | None, recovering: fl
 
 def test_recovery_under_way_is_counted_when_it_has_ended() -> None:
     histories = JobHistories(ServerClock(started=T))
-    going_on = _attempt(200, None, "pod_reschedule", "node_fault", "recovering", "worker-0")
-    found = _poll(_row("Running", _run(50, 200, recover_records=[going_on])), 320, histories=histories)
+    going_on = _attempt(210, None, "pod_reschedule", "node_fault", "recovering", "worker-0")
+    before = _attempt(200, 210, "proc_restart", "node_fault", "downgrade", "worker-0")
+    found = _poll(_row("Running", _run(50, 200, recover_records=[before, going_on])), 320, histories=histories)
     assert found.phases == {"queued": 50, "running": 150, "recovering": 120}
-    assert (found.faults, found.recoveries, found.recovery_seconds) == ({("node", "node_fault"): 1}, {}, 0)
-    ended = _attempt(200, 350, "pod_reschedule", "node_fault", "success", "worker-0")
-    later = _row("Running", _run(50, 200, recover_records=[ended]), _run(350))
+    assert (found.faults, found.recovery_seconds) == ({("node", "node_fault"): 1}, 10)
+    ended = _attempt(210, 350, "pod_reschedule", "node_fault", "success", "worker-0")
+    later = _row("Running", _run(50, 200, recover_records=[before, ended]), _run(350))
     found = _poll(later, 400, histories=histories)
     assert found.phases == {"queued": 50, "running": 200, "recovering": 150}
-    assert (found.faults, found.recoveries, found.recovery_seconds) == (
-        {("node", "node_fault"): 1},
-        {("pod_reschedule", "success"): 1},
-        150,
-    )
+    assert (found.faults, found.recovery_seconds) == ({("node", "node_fault"): 1}, 150)
+    assert found.recoveries == {("proc_restart", "downgrade"): 1, ("pod_reschedule", "success"): 1}
 
 
 def test_running_across_the_exporter_s_restart() -> None:
@@ -170,8 +172,9 @@ def test_queue_grows_until_the_first_run() -> None:
     row = _row("Pending", start_time=0)
     assert _poll(row, 3600, histories=histories) == Shown({"queued": 3600}, recovery_seconds=0)
     assert _poll(_row("Creating", _run(None)), 10).phases == {"queued": 10}
-    found = _poll(_row("Running", _run(4000)), 4600, histories=histories)
-    assert (found.phases, found.queued, found.prepared) == ({"queued": 4000, "running": 600}, 4000, None)
+    found = _poll(_row("Running", _run(4000, xpu=4000)), 4600, histories=histories)
+    assert found.phases == {"queued": 4000, "preparing": 0, "running": 600}
+    assert (found.queued, found.prepared) == (4000, 0)
 
 
 def test_bad_record_loses_only_itself_and_is_counted() -> None:

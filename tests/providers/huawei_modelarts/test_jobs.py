@@ -174,6 +174,7 @@ async def test_an_id_that_is_used_again_is_a_new_job(fleet_of: FleetOf) -> None:
 
 
 async def test_a_job_that_ends_in_the_queue_has_no_end_of_a_run(fleet_of: FleetOf) -> None:
+    finished = 'job_finished_timestamp_seconds{job_id="a"}'
     async with fleet_of() as (cloud, fleet):
         await fleet.runner("workspaces").tick()
         for phase in ("Pending", "Failed"):
@@ -182,7 +183,12 @@ async def test_a_job_that_ends_in_the_queue_has_no_end_of_a_run(fleet_of: FleetO
             await fleet.runner("jobs").tick()
             assert await fleet.value('job_phase_seconds{job_id="a",phase="queued"}') == pytest.approx(7000, abs=1)
         assert await fleet.value('job_status{job_id="a",status="failed"}') == 1
-        assert await fleet.value('job_finished_timestamp_seconds{job_id="a"}') is None
+        assert await fleet.value(finished) is None
+        cloud.jobs = [job("b", "Pending", running_records=[run])]
+        await fleet.runner("jobs").tick()
+        cloud.jobs = [job("b", "Failed", made=-400, running_records=[run])]  # a new job with this id
+        await fleet.runner("jobs").tick()
+        assert await fleet.value(finished.replace('"a"', '"b"')) == ms(-300) // 1000
 
 
 async def test_a_run_between_two_polls_ends_with_its_failed_recovery(fleet_of: FleetOf) -> None:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from trainfleet_exporter.config.secrets import unusable_secret
 from trainfleet_exporter.providers.canonical import Query
-from trainfleet_exporter.providers.huawei_modelarts.api import ALGORITHM, public_endpoint, sign
+from trainfleet_exporter.providers.huawei_modelarts.api import ALGORITHM, sign
+from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.keys import Keys
 from trainfleet_exporter.transport import Call, SignedRequest
 
@@ -158,5 +159,6 @@ def test_equals_the_vendors_own_signer(
 
 
 def test_domain_of_a_region() -> None:
-    assert public_endpoint("modelarts", "cn-north-4") == "https://modelarts.cn-north-4.myhuaweicloud.com"
-    assert public_endpoint("aom", "eu-west-101") == "https://aom.eu-west-101.myhuaweicloud.eu"
+    north, west = (HuaweiModelArtsConfig.model_construct(region=region) for region in ("cn-north-4", "eu-west-101"))
+    assert north.public_endpoint("modelarts") == "https://modelarts.cn-north-4.myhuaweicloud.com"
+    assert west.public_endpoint("aom") == "https://aom.eu-west-101.myhuaweicloud.eu"

@@ -53,13 +53,6 @@ PERMISSIONS = {
     "ListLogFileNames": "modelarts:trainJobLog:list",
     **dict.fromkeys((QUERY, RANGE, NAMES), "aom:metric:list"),
 }
-_DOMAINS = {"eu-west-101": "myhuaweicloud.eu"}
-"""By region that is not in the common domain, its own."""
-
-
-def public_endpoint(api: str, region: str) -> str:
-    """The address of an API in a region."""
-    return f"https://{api}.{region}.{_DOMAINS.get(region, 'myhuaweicloud.com')}"
 
 
 class Project(Struct, gc=False):

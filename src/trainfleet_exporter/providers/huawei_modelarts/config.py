@@ -13,7 +13,7 @@ from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.kinds import CountFrom0, Duration, Endpoint, Region, Text
 from trainfleet_exporter.config.schema import OptionalCollector, ProviderConfig, SlowCollector
 from trainfleet_exporter.fleet.chosen_metrics import ChosenMetrics, ProfiledUsage
-from trainfleet_exporter.providers.huawei_modelarts.api import Api, public_endpoint
+from trainfleet_exporter.providers.huawei_modelarts.api import Api
 from trainfleet_exporter.providers.huawei_modelarts.credentials import Credentials, load, open_identity
 from trainfleet_exporter.providers.huawei_modelarts.metrics import DEFAULT_INSTANCE, FAMILIES, UNITS
 from trainfleet_exporter.providers.key_search import checked
@@ -27,6 +27,8 @@ _REGIONS = (
     *("af-south-1", "af-north-1", "la-south-2", "la-north-2", "na-mexico-1", "sa-brazil-1", "tr-west-1", "me-east-1"),
     *("my-kualalumpur-1", "ru-northwest-2", "eu-west-0", "eu-west-101"),
 )
+_DOMAINS = {"eu-west-101": "myhuaweicloud.eu"}
+"""By region that is not in the common domain, its own."""
 
 
 def _project_id(text: str) -> str:
@@ -163,7 +165,7 @@ class HuaweiModelArtsConfig(ProviderConfig):
         return Api(self, context, partial(open_identity, self), aom=aom)
 
     def public_endpoint(self, api: str) -> str:
-        return public_endpoint(api, self.region)
+        return f"https://{api}.{self.region}.{_DOMAINS.get(self.region, 'myhuaweicloud.com')}"
 
     def bulk_collectors(self) -> Mapping[str, Collector]:
         others = {"jobs_v1"} if self.collectors.usage.asks_aom else {"jobs_v1", "usage"}

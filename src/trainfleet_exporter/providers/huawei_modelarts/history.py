@@ -153,15 +153,17 @@ def _run(record: RunningRecord, start: float, end: float | None) -> Iterator[Int
 def _gap(record: RunningRecord, end: float, following: float | None, status: Status) -> Iterator[Interval]:
     """The time after a run: recovery until the last attempt ends, then a wait for capacity if the job has to be
     scheduled again. Without an attempt, it was preempted. What restarts in place recovers until the next run."""
-    attempts = [attempt for attempt in record.recover_records or () if attempt is not None]
-    moved = [unix_time(attempt.recover_start_at) or end for attempt in attempts if attempt.recover in RESCHEDULED]
+    given = [attempt for attempt in record.recover_records or () if attempt is not None]
+    attempts = [each for each in given if (unix_time(each.recover_end_at) or end) >= end]  # others ended within the run
+    moved = [unix_time(each.recover_start_at) or end for each in attempts if each.recover in RESCHEDULED]
     waits = bool(moved) or (not attempts and (record.end_recover or "") in ("", *RESCHEDULED))
     if following is None:
         waits = status in WAITING
-    ends = [at for attempt in attempts if (at := unix_time(attempt.recover_end_at)) is not None]
-    lost_nodes = waits or moved or any(attempt.recover == "pod_reschedule" for attempt in attempts)
+    ends = [at for each in attempts if (at := unix_time(each.recover_end_at)) is not None]
+    lost_nodes = waits or moved or any(each.recover == "pod_reschedule" for each in attempts)
     queued = min(moved, default=end) if waits else following
-    if ends and lost_nodes and (following is None or max(ends) < following):
+    is_over = following is not None or all(each.recover_result != UNDER_WAY for each in attempts)
+    if ends and lost_nodes and is_over and (following is None or max(ends) < following):
         queued = max(ends)
     if queued is None or queued > end:
         yield Interval("recovering", end, queued)

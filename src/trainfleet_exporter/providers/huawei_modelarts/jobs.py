@@ -461,10 +461,10 @@ class Jobs:
         for job_id, row in listing.rows.items():
             found = job(row, read.part.key) if key != "id" or job_id in values else None
             if found is not None:
-                was, before = read.tracker.last_known(job_id), self._tasks.get(job_id)
+                was, before = read.tracker.last_known(job_id) or found, self._tasks.get(job_id)
                 self._tasks[job_id] = now = tasks(row)
                 history = records(row.status or JobStatus(), found.status, found.created)
-                waited = was is not None and was.status in WAITING and was.restarts == found.restarts
+                waited = was.status in WAITING and (was.created, was.restarts) == (found.created, found.restarts)
                 if found.status in FINISHED and waited and (before or now).ends == now.ends:
                     # It ended in the queue: it waited after its last run, and the end of that is not its own.
                     found, history = replace(found, finished=None), replace(history, intervals=None)
