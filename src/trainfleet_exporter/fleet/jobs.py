@@ -110,7 +110,7 @@ class JobTracker:
                 # A job that was seen to hold resources held them until now, whenever its work ended.
                 before = self.last_known(job_id)
                 seen_live = before is not None and before.status is not Status.UNKNOWN
-                since = now if seen_live else min(self._counted[job_id][0], now)
+                since = now if seen_live else min(job.finished or self._counted[job_id][0], now)
                 requests_nothing = replace(job, cpu_cores=None, memory_bytes=None, nodes=None, accelerators=())
                 self.ended[job_id] = requests_nothing, self.ended.get(job_id, (job, since))[1]
         shown = {} if self.expired else self.live
