@@ -103,9 +103,11 @@ def test_the_operator_takes_the_monitors(kind: str, path: Path, tmp_path: Path) 
     limits = {"sampleLimit": 7, "bodySizeLimit": "10MB"}
     off = {"serviceMonitor": {"enabled": False}, "podMonitor": {"enabled": False}}
     on = {kind[0].lower() + kind[1:]: {"enabled": True, **limits}}
-    change.write_text(yaml.safe_dump({**off, **on}), encoding="utf-8")
+    several = {"prometheusRule": {"thresholds": {"exporter_job": "one|other"}}}
+    change.write_text(yaml.safe_dump({**off, **on, **several}), encoding="utf-8")
     (monitor,) = _rendered(path, change)[kind]
-    schema = _monitor_schema("endpoints" if kind == "ServiceMonitor" else "podMetricsEndpoints")
+    schema = _monitor_schema(listed := "endpoints" if kind == "ServiceMonitor" else "podMetricsEndpoints")
+    assert monitor["spec"][listed][0]["relabelings"][0] == {"targetLabel": "job", "replacement": "one"}
     assert [fault.json_path for fault in Draft7Validator(schema).iter_errors(monitor["spec"])] == []
     assert limits.items() <= monitor["spec"].items()
 
@@ -163,16 +165,9 @@ def test_to_divide_a_running_release_leaves_its_service_as_it_is(kind: str, tmp_
 def test_each_exporter_is_scraped_once(path: Path, tmp_path: Path) -> None:
     """The chart's ServiceMonitor, one that selects a label of its Service, and annotations find it once each."""
     change = tmp_path / "change.yaml"
-    change.write_text(
-        yaml.safe_dump(
-            {
-                "serviceMonitor": {"enabled": True},
-                "podMonitor": {"enabled": False},
-                "service": {"labels": {"scraped": "yes"}, "annotations": {"prometheus.io/scrape": "true"}},
-            }
-        ),
-        encoding="utf-8",
-    )
+    monitors = {"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": False}}
+    labelled = {"labels": {"scraped": "yes"}, "annotations": {"prometheus.io/scrape": "true"}}
+    change.write_text(yaml.safe_dump({**monitors, "service": labelled}), encoding="utf-8")
     found = _rendered(path, change)
     (workload,) = found.get("Deployment", []) + found.get("StatefulSet", [])
     (monitor,) = found["ServiceMonitor"]

@@ -144,9 +144,9 @@ def test_recovery_under_way_is_counted_when_it_has_ended() -> None:
     found = _poll(_row("Running", _run(50, 200, recover_records=[before, going_on])), 320, histories=histories)
     assert found.phases == {"queued": 50, "running": 150, "recovering": 120}
     assert (found.faults, found.recovery_seconds) == ({("node", "node_fault"): 1}, 10)
-    ended = _attempt(210, 350, "pod_reschedule", "node_fault", "success", "worker-0")
-    later = _row("Running", _run(50, 200, recover_records=[before, ended]), _run(350))
-    found = _poll(later, 400, histories=histories)
+    assert _poll(_row("Pending", _run(50, 200, recover_records=[before, going_on])), 320).phases["queued"] == 160
+    ended = _run(50, 200, recover_records=[before, going_on | {"recover_end_at": T + 350, "recover_result": "success"}])
+    found = _poll(_row("Running", ended, _run(350)), 400, histories=histories)
     assert found.phases == {"queued": 50, "running": 200, "recovering": 150}
     assert (found.faults, found.recovery_seconds) == ({("node", "node_fault"): 1}, 150)
     assert found.recoveries == {("proc_restart", "downgrade"): 1, ("pod_reschedule", "success"): 1}

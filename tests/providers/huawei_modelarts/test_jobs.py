@@ -177,11 +177,11 @@ async def test_a_job_that_ends_in_the_queue_has_no_end_of_a_run(fleet_of: FleetO
     finished = 'job_finished_timestamp_seconds{job_id="a"}'
     async with fleet_of() as (cloud, fleet):
         await fleet.runner("workspaces").tick()
-        for phase in ("Pending", "Failed"):
+        for phase in ("Pending", "Failed", "Failed"):
             run = {"start_at": ms(-500) // 1000, "end_at": ms(-300) // 1000}
-            cloud.jobs = [job("a", phase, running_records=[run])]
+            cloud.jobs = [job("a", phase, made=-560, running_records=[run])]
             await fleet.runner("jobs").tick()
-            assert await fleet.value('job_phase_seconds{job_id="a",phase="queued"}') == pytest.approx(7000, abs=1)
+            assert await fleet.value('job_phase_seconds{job_id="a",phase="queued"}') == pytest.approx(360, abs=1)
         assert await fleet.value('job_status{job_id="a",status="failed"}') == 1
         assert await fleet.value(finished) is None
         cloud.jobs = [job("b", "Pending", running_records=[run])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -12,11 +13,13 @@ from pydantic import AfterValidator, Field, create_model
 from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.kinds import CountFrom0, Duration, Endpoint, Region, Text
 from trainfleet_exporter.config.schema import OptionalCollector, ProviderConfig, SlowCollector
+from trainfleet_exporter.errors import CloudError
 from trainfleet_exporter.fleet.chosen_metrics import ChosenMetrics, ProfiledUsage
 from trainfleet_exporter.providers.huawei_modelarts.api import Api
-from trainfleet_exporter.providers.huawei_modelarts.credentials import Credentials, load, open_identity
+from trainfleet_exporter.providers.huawei_modelarts.credentials import Credentials, load
 from trainfleet_exporter.providers.huawei_modelarts.metrics import DEFAULT_INSTANCE, FAMILIES, UNITS
-from trainfleet_exporter.providers.key_search import checked
+from trainfleet_exporter.providers.key_search import KeyHttp, NoHttp, checked, open_credential, without_calls
+from trainfleet_exporter.providers.keys import Credential, Keys
 from trainfleet_exporter.providers.registry import BuildContext
 
 _REGIONS = (
@@ -161,8 +164,16 @@ class HuaweiModelArtsConfig(ProviderConfig):
 
     def open_api(self, context: BuildContext) -> Api:
         usage = self.collectors.usage
-        aom = usage.aom_instance if usage.asks_aom else ""
-        return Api(self, context, partial(open_identity, self), aom=aom)
+        return Api(self, context, self._open_identity, aom=usage.aom_instance if usage.asks_aom else "")
+
+    def _open_identity(self, http: KeyHttp) -> tuple[Credential, str]:
+        """The credential, and the project if that is known without a call. Makes no call."""
+        find = partial(load, scope={"id": self.project_id} if self.project_id else {"name": self.region})
+        known: Keys | str = ""
+        with suppress(CloudError):  # the first poll reports it
+            known = without_calls(find(self.credentials, self.variables, NoHttp()))
+        credential = open_credential(self.name, self.credentials, find, http, self.variables)
+        return credential, self.project_id or ("" if isinstance(known, str) else known.project_id)
 
     def public_endpoint(self, api: str) -> str:
         return f"https://{api}.{self.region}.{_DOMAINS.get(self.region, 'myhuaweicloud.com')}"

@@ -15,11 +15,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from trainfleet_exporter.config import Secret, Section
 from trainfleet_exporter.config.kinds import Flag, SecretText, Text
@@ -29,19 +26,16 @@ from trainfleet_exporter.providers.huawei_modelarts.api import Token, judge
 from trainfleet_exporter.providers.key_search import (
     CredentialsSection,
     Environment,
-    KeyHttp,
     MetadataService,
     NoHttp,
     OpenDialect,
     in_words,
     issued_keys,
-    open_credential,
     parse_ini,
     secret_of,
     usable,
-    without_calls,
 )
-from trainfleet_exporter.providers.keys import Credential, GivenKeys, Keys
+from trainfleet_exporter.providers.keys import GivenKeys, Keys
 from trainfleet_exporter.transport import Call
 from trainfleet_exporter.transport.json_fields import mapping, text, utc_time
 
@@ -228,13 +222,3 @@ def _checked_project(text: str, name: str) -> str:
     if text and not re.fullmatch("[A-Za-z0-9-]{1,64}", text):
         raise AccessDenied(f"{name} is not 1 to 64 letters, digits and hyphens")
     return text
-
-
-def open_identity(config: Any, http: KeyHttp) -> tuple[Credential, str]:
-    """The credential of a provider by its config, and its project if that is known without a call. Makes no call."""
-    find = partial(load, scope={"id": config.project_id} if config.project_id else {"name": config.region})
-    credential = open_credential(config.name, config.credentials, find, http, config.variables)
-    known: Keys | str = ""
-    with suppress(CloudError):  # the first poll reports it
-        known = without_calls(find(config.credentials, config.variables, NoHttp()))
-    return credential, config.project_id or ("" if isinstance(known, str) else known.project_id)

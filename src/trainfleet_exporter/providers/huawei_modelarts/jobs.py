@@ -1,8 +1,8 @@
 """Jobs of ModelArts' v2 API: workspaces, live jobs and their ends, counts of finished jobs, the quota of jobs.
 
-Cost of a poll and workspace: one search for each 50 live jobs, one for each 50 jobs that were created since the last
-poll, or shortly before, and one for each ten jobs that are no longer live. How these ended is looked up by their ids: a
-search has no filter for the time of an end. For the counts of finished jobs, four searches for one row each.
+Cost of a poll and workspace: one search for each 50 live jobs, one for each 50 jobs that have ended and were created
+since ten minutes before the last poll, and one for each ten jobs that are no longer live. How these ended is looked up
+by their ids: a search has no filter for the time of an end. For the counts of finished jobs, four searches for one row.
 
 Times count milliseconds and 0 is "never", unless a docstring says otherwise. Every field may be absent or null.
 
@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from trainfleet_exporter.errors import BadAnswer, CloudError, RequestRefused
 from trainfleet_exporter.fleet.collectors import collector
+from trainfleet_exporter.fleet.jobs import OVERLAP
 from trainfleet_exporter.fleet.lists import Listing, Page, read_whole_list
 from trainfleet_exporter.fleet.quantities import total
 from trainfleet_exporter.fleet.workspaces import WorkspaceRead, Workspaces
@@ -444,7 +445,8 @@ class Jobs:
 
     async def _read_ends(self, read: WorkspaceRead) -> None:
         """Those that were created lately, which no poll may have seen live; then those that live no longer."""
-        created = "create_time", "between", (iso_time(read.tracker.ends_since(read.now)), iso_time(read.now))
+        since = max(read.tracker.ends_since(read.now), self._fleet.clock.began - OVERLAP)
+        created = "create_time", "between", (iso_time(since), iso_time(read.now))
         try:
             await self._read(read, [("phase", "in", TERMINAL), created], read.lists_until)
             read.known_until = read.now
@@ -460,15 +462,17 @@ class Jobs:
         read.part.dropped("malformed", listing.malformed)
         for job_id, row in listing.rows.items():
             found = job(row, read.part.key) if key != "id" or job_id in values else None
-            if found is not None:
-                was, before = read.tracker.last_known(job_id) or found, self._tasks.get(job_id)
-                self._tasks[job_id] = now = tasks(row)
-                history = records(row.status or JobStatus(), found.status, found.created)
-                waited = was.status in WAITING and (was.created, was.restarts) == (found.created, found.restarts)
-                if found.status in FINISHED and waited and (before or now).ends == now.ends:
-                    # It ended in the queue: it waited after its last run, and the end of that is not its own.
-                    found, history = replace(found, finished=None), replace(history, intervals=None)
-                read.found[job_id] = found, history
+            over = read.tracker.ended.get(job_id, (None,))[0]
+            if found is None or (over and (over.status, over.created) == (found.status, found.created)):
+                continue  # what has ended does not change
+            was, before = read.tracker.last_known(job_id) or found, self._tasks.get(job_id)
+            self._tasks[job_id] = now = tasks(row)
+            history = records(row.status or JobStatus(), found.status, found.created)
+            waited = was.status in WAITING and (was.created, was.restarts) == (found.created, found.restarts)
+            if found.status in FINISHED and waited and (before or now).ends == now.ends:
+                # It ended in the queue: it waited after its last run, and the end of that is not its own.
+                found, history = replace(found, finished=None), replace(history, intervals=None)
+            read.found[job_id] = found, history
         if key == "id" and listing.malformed:  # a malformed row may be that of a missing job
             read.lost += [job_id for job_id in values if job_id not in read.found]
 
