@@ -462,8 +462,8 @@ class Jobs:
         read.part.dropped("malformed", listing.malformed)
         for job_id, row in listing.rows.items():
             found = job(row, read.part.key) if key != "id" or job_id in values else None
-            over = read.tracker.ended.get(job_id, (None,))[0]
-            if found is None or (over and (over.status, over.created) == (found.status, found.created)):
+            ended = read.tracker.ended.get(job_id, (None,))[0]
+            if found is None or (ended and (ended.status, ended.created) == (found.status, found.created)):
                 continue  # what has ended does not change
             was, before = read.tracker.last_known(job_id) or found, self._tasks.get(job_id)
             self._tasks[job_id] = now = tasks(row)
