@@ -116,6 +116,12 @@ def test_reserving_job_still_holds_resources() -> None:
     assert life.ceased == MIDNIGHT + 7200
     assert life.spells == ()
     assert _proven(life)["finished_timestamp_seconds"] == (MIDNIGHT + 7200, 7200)
+    words = zip((2, 3), ("SucceededReserving", "Succeeded"), strict=True)
+    history = [{"Status": word, "StartTime": f"2026-01-02T0{hour}:00:00Z"} for hour, word in words]
+    life = _pai(Status="Succeeded", GmtFinishTime="2026-01-02T02:00:00Z", StatusHistory=history)
+    assert (life.ceased, life.ended, life.until) == (MIDNIGHT + 7200, MIDNIGHT + 7200, MIDNIGHT + 10800)
+    past: Any = SimpleNamespace(_detail=print)
+    assert len([*pai.PaiPast.details(past, [life])]) == 1  # the history of a row has no restarts
 
 
 def test_unknown_end_is_not_shown() -> None:
@@ -163,6 +169,8 @@ def test_no_status_outlasts_the_end_in_the_list() -> None:
     live = pai.with_spells(_pai(Status="Running"), _history(history))
     assert found(live)[-1] == ("Running", 9000, None)
     assert found(pai.with_spells(live, _history(history))) == found(live)
+    later = replace(live, job=replace(live.job, started=MIDNIGHT + 9000.0))  # which may be that of the last run
+    assert later.runs(Range(MIDNIGHT, MIDNIGHT + DAY)).start == MIDNIGHT + 3600
 
 
 def test_a_status_whose_end_is_not_set_lasts() -> None:

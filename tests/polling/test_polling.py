@@ -304,24 +304,6 @@ async def test_ready_needs_a_rolling_collectors_first_slice_only() -> None:
     await tick
 
 
-async def test_dated_part_is_rebuilt_when_a_reading_is_too_old() -> None:
-    async def run(poll: Poll) -> None:
-        def rebuild(now: float) -> tuple[list[object], float | None]:
-            return count("a", 1), None
-
-        async with poll.part("a") as part:
-            await part.publish(count("a", 2), stale_at=time.time() + 100, rebuild=rebuild)
-
-    rig = Rig(_sweep(run, interval=600))
-    schedule = Schedule([rig.runner])
-    schedule.start()
-    await asyncio.sleep(99)
-    assert list((await rig.shown()).values()) == [2]
-    await asyncio.sleep(3)
-    assert list((await rig.shown()).values()) == [1]
-    await schedule.stop()
-
-
 async def test_part_that_cannot_be_rebuilt_loses_only_itself(caplog: pytest.LogCaptureFixture) -> None:
     async def run(poll: Poll) -> None:
         for key in ("a", "b"):
@@ -339,43 +321,6 @@ async def test_part_that_cannot_be_rebuilt_loses_only_itself(caplog: pytest.LogC
     assert sorted((await rig.shown()).values()) == [1, 2]
     await schedule.stop()
     assert "ZeroDivisionError" in caplog.text
-
-
-async def test_a_part_is_looked_at_again_when_a_poll_of_it_fails() -> None:
-    """What it describes may be gone by now, though no other collector says so while its polls fail."""
-    listed = ["a", "b"]
-    broken: set[str] = set()
-    rebuilt: list[float] = []
-
-    def rebuild(moment: float) -> tuple[list[object], None]:
-        rebuilt.append(moment)
-        return [shown for name in listed for shown in count(name)], None
-
-    async def run(poll: Poll) -> None:
-        for key in ("part", "other"):
-            async with poll.part(key) as part:
-                if key in broken:
-                    raise ServerTrouble("down", operation="ListJobs", status=500)
-                await part.publish(rebuild(time.time())[0] if key == "part" else [], rebuild=rebuild)
-
-    rig = Rig(_sweep(run))
-    schedule = Schedule([rig.runner])
-    schedule.start()
-    await asyncio.sleep(30)
-    rebuilt.clear()
-    listed.remove("a")
-    await asyncio.sleep(20)
-    assert await rig.parts() == {"a", "b"}  # nothing has failed yet
-    broken.add("part")
-    await asyncio.sleep(15)
-    assert await rig.parts() == {"b"}
-    assert rig.own("collector_series") == 1
-    assert rebuilt == [START + 61]  # once for each failure, not every second
-    await asyncio.sleep(60)
-    assert rebuilt == [START + 61, START + 121]
-    await asyncio.sleep(180)
-    assert await rig.parts() == set()  # three intervals after the first failure, rebuilt or not
-    await schedule.stop()
 
 
 @pytest.mark.parametrize("hours", [-1, 1])

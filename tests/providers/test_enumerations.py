@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.enumerations import DLC, alibaba, modelarts, modelarts_keys
+from tests.support.enumerations import DLC, NEWER, alibaba, modelarts, modelarts_keys
 from tests.support.payloads import payload
 from trainfleet_exporter.model import Pod, PoolStatus, Status
 from trainfleet_exporter.providers.alibaba_pai import history as pai_history
@@ -108,21 +108,18 @@ ENUMERATIONS = (
         lambda: alibaba(DLC, "_get_job_metrics_request", "GetJobMetricsRequest", "metric_type"),
         list(METRIC_TYPES),
     ),
-    Enumeration("ModelArts training job, status.phase", lambda: modelarts("status", "phase"), huawei.JOB_STATUS),
-    Enumeration(
-        "ModelArts training job, status.phase, as it is asked for",
-        lambda: modelarts("status", "phase"),
-        (*huawei.LIVE, *huawei.TERMINAL),
-    ),
+    Enumeration("ModelArts, status.phase", lambda: modelarts("status", "phase"), huawei.JOB_STATUS, NEWER),
     Enumeration(
         "ModelArts ListWorkloads, status",
         lambda: modelarts("list_workloads_request", "status"),
         huawei_pools.WORKLOAD_STATUS,
+        only_ours=NEWER,
     ),
     Enumeration(
         "ModelArts ShowWorkloadStatistics, items[].status",
         lambda: modelarts_keys("workload_statistics_status"),
         huawei_pools.WORKLOAD_STATUS,
+        only_ours=NEWER,
     ),
     Enumeration(
         "ModelArts ShowWorkloadStatistics, items[].type",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.simulator.client import POOLS, V1, V2, ModelArts, Pai, decoded
-from tests.support.enumerations import DLC, STUDIO, WORKSPACES, alibaba, modelarts, modelarts_keys
+from tests.support.enumerations import DLC, NEWER, STUDIO, WORKSPACES, alibaba, modelarts, modelarts_keys
 from trainfleet_simulator.modelarts.job_rows import PHASES, WORKLOAD_STATUSES, job_row
 from trainfleet_simulator.pai.dlc import detail
 from trainfleet_simulator.world.nouns import JOB_STATUSES
@@ -40,7 +40,7 @@ FIELDS: Mapping[str, tuple[Callable[[], frozenset[str]], Mapping[str, str]]] = {
         {},
     ),
     "job.kind": (lambda: modelarts("job_response", "kind"), {}),
-    "job.status.phase": (lambda: modelarts("status", "phase"), {}),
+    "job.status.phase": (lambda: modelarts("status", "phase") | NEWER.keys(), {}),
     "job.spec.resource.policy": (lambda: modelarts("resource", "policy"), {}),
     "job.spec.resource.flavor_detail.flavor_type": (lambda: modelarts("flavor_detail", "flavor_type"), {}),
     f"{_RECORD}.start_type": (lambda: modelarts("running_record", "start_type"), {}),
@@ -145,5 +145,5 @@ def test_evictions_are_told_of_replaced_pods() -> None:
 
 def test_the_world_s_states_are_those_of_the_sdk() -> None:
     assert set(JOB_STATUSES) == alibaba(DLC, *_LISTED, "status")
-    assert set(PHASES) == modelarts("status", "phase")
-    assert set(WORKLOAD_STATUSES) == modelarts("list_workloads_request", "status")
+    assert set(PHASES) == modelarts("status", "phase") | NEWER.keys()
+    assert set(WORKLOAD_STATUSES) == modelarts("list_workloads_request", "status") | NEWER.keys()

@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import os
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +15,8 @@ import pytest
 DLC, STUDIO = "alibabacloud_pai_dlc20201203", "alibabacloud_paistudio20220112"
 WORKSPACES = "alibabacloud_aiworkspace20210204"
 MODELARTS = "huaweicloudsdkmodelarts"
+NEWER: Mapping[str, str] = {}
+"""Words of ModelArts' jobs and workloads that its SDK lacks, each with the place that has it."""
 
 _LIST_ITEM = re.compile(r"^#\s+[-*]\s+`?([A-Za-z][\w-]*)", re.MULTILINE)
 _INLINE = re.compile(r"(?:[Vv]alid values|Possible values include):?\s+([^.]+)\.")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -98,6 +98,8 @@ class Records(Struct, frozen=True, gc=False):
     """Intervals of recoveries; apart from the others, which a newer answer may replace."""
     exit_codes: tuple[tuple[str, int], ...] = ()
     """Tasks that have ended, and their exit codes."""
+    released: float | None = None
+    """When the job released accelerators that were reserved after its work."""
 
 
 class Elapsed(Struct, frozen=True, gc=False):
@@ -220,8 +222,8 @@ class _Known:
         """
         held = [found if found.holds else replace(found, phase="queued") for found in self.spent]
         seconds = {each.phase: each.seconds for each in elapsed(held).until(finished) if each.phase != "queued"}
-        ends = [(each.end or math.inf, each.phase) for each in held]
-        last, phase = max(ends, default=(math.inf, ""))
+        ends = [(each.end or math.inf, each.start, each.phase) for each in held]
+        last, _, phase = max(ends, default=(math.inf, 0.0, ""))
         rest = finished - last if finished is not None and phase != "queued" else 0.0
         total = math.fsum(seconds.values())
         return total + max(0.0, rest), total - seconds.get("running", 0.0)
@@ -233,6 +235,8 @@ class JobHistories:
     def __init__(self, clock: ServerClock) -> None:
         self._clock, self._known, self._began = clock, dict[str, _Known](), 0.0
         """The last: when the exporter began, as the first poll knew it: a clock that is set moves no counter."""
+        self.phase_of: Callable[[Job], Phase | None] | None = None
+        """What the status of a job says that its time is spent on now, if that is certain: its history may be older."""
         self._pools: defaultdict[str, tuple[_Waits, _Waits]] = defaultdict(lambda: (_Waits(), _Waits()))
         """By pool, how long jobs waited and prepared."""
         self._observed: dict[tuple[str, int, float | None], float] = {}
@@ -265,10 +269,10 @@ class JobHistories:
         self._count_faults(job, known)
         self._observe(job, known, since)
 
-    def note_detail(self, job_id: str, records: Records) -> None:
-        """Take over what the detail of a job says."""
+    def note_detail(self, job_id: str, records: Records, now: float) -> None:
+        """Take over what the detail of a job says at the Unix time `now`: what lasts in it has lasted until then."""
         known = self._known.setdefault(job_id, _Known())
-        known.detail = records
+        known.detail, known.seen_until = records, now
         known.take(records)
 
     def objects(self, job: Job, now: float, *, is_seen: bool = True) -> Iterator[object]:
@@ -281,7 +285,7 @@ class JobHistories:
             known.is_behind |= lasting not in (None, "running") and (job.started or 0.0) > known.elapsed.since
             known.seen_until = (not known.is_behind and job.finished) or known.seen_until
         elif is_seen and lasting is not None:
-            is_behind = job.status not in _WHILE[lasting]
+            is_behind = self.phase_of(job) != lasting if self.phase_of else job.status not in _WHILE[lasting]
             known.seen_until = known.seen_until if is_behind else now
             known.is_behind = is_behind if job.status in _STATES else known.is_behind
         if phases := known.elapsed.until(known.seen_until):
@@ -296,6 +300,8 @@ class JobHistories:
     def end(self, job: Job, seen: float) -> JobEnd:
         """Return the whole life of a job that has ended. A poll found the end at the Unix time `seen`."""
         known = self._known.get(job.job_id, _Known())
+        released = [each.released or 0.0 for each in (known.row, known.detail) if each is not None]
+        job = replace(job, finished=max(job.finished or 0.0, *released, 0.0) or None)
         phases = held_for = lost = None
         if known.intervals is not None and not known.is_behind:
             phases = known.elapsed.until(known.seen_until)

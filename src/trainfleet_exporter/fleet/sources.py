@@ -26,16 +26,10 @@ _POLLS_WAITED = 2
 class JobSources:
     """`in_bulk` returns whether the bulk source may have a job: None, it has to be found out. A job keeps the first
     answer, whatever a later row lacks. `measured` are the states in which jobs use something. `interval` is that of
-    the bulk source, in seconds.
-    """
+    the bulk source, in seconds."""
 
     def __init__(
-        self,
-        fleet: Workspaces,
-        *,
-        in_bulk: Callable[[Job], bool | None],
-        measured: Collection[Status],
-        interval: float,
+        self, fleet: Workspaces, *, in_bulk: Callable[[Job], bool | None], measured: Collection[Status], interval: float
     ) -> None:
         self.polled: Topic[None] = Topic("usage", None)
         """Published after each poll of a bulk source whose jobs have to be found out."""

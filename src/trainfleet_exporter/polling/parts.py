@@ -84,15 +84,15 @@ class PartStore:
         return too_long
 
     def fail(self, key: str) -> None:
-        """A part's poll failed. Its last good values stay for `keep_polls` intervals from the first failure."""
+        """The poll of a part failed, or of all. Good values stay for `keep_polls` intervals from the first failure."""
         self._failed.add(key)
         shown = self._shown.get(key)
-        if shown is not None:
-            shown.stale_at = 0.0  # the object of a dated part may have been deleted
-            if shown.failing_since is None:
-                shown.failing_since = _now()
-                if self._is_expired(shown):
-                    self._expire(key)
+        for each in self._shown.values() if shown is None else (shown,):
+            each.stale_at = 0.0  # objects of a dated part may have been deleted
+        if shown is not None and shown.failing_since is None:
+            shown.failing_since = _now()
+            if self._is_expired(shown):
+                self._expire(key)
         self._note_figures()
 
     def forgive(self, key: str) -> None:

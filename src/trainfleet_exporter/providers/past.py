@@ -84,9 +84,9 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
 
     def runs(self, within: Range) -> Range:
         """Return when it worked within a range; empty if it did not."""
-        if self.job.started is None:
-            return Range(within.end, within.end)
-        return within.clip(self.job.started, within.end if self.ceased is None else self.ceased + 1)
+        begun = [each.start for each in self.spells if each.status is Status.RUNNING]  # `started` may be later
+        start = min([*begun, *filter(None, (self.job.started,))], default=math.inf)
+        return within.clip(start, within.end if self.ceased is None else self.ceased + 1)
 
 
 @dataclass(frozen=True, slots=True)

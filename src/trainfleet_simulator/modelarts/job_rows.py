@@ -8,8 +8,6 @@ from trainfleet_simulator.modelarts.catalog import NODE_FAULT
 from trainfleet_simulator.world.jobs import Job, Loss, Role
 from trainfleet_simulator.world.nouns import GIB, PLANTED_SECRETS
 
-PHASES = ("Creating", "Pending", "Running", "Failed", "Completed", "Terminating", "Terminated", "Abnormal")
-WORKLOAD_STATUSES = ("Queue", *PHASES)
 _WORDS = {
     "Creating": ("Creating", 1),
     "Queuing": ("Pending", 7),
@@ -21,8 +19,8 @@ _WORDS = {
     "Stopped": ("Terminated", 12),
 }
 """By the world's state, the phase of v2 jobs and the number of v1 jobs."""
-
-
+PHASES = (*dict.fromkeys(phase for phase, _ in _WORDS.values()), "Abnormal")
+WORKLOAD_STATUSES = ("Queue", *PHASES)
 READINGS = {
     "cpuUsage": "CpuCoreUsage",
     "memUsage": "MemoryUsage",

@@ -9,9 +9,9 @@ import pytest
 
 from tests.support.histories import Shown, shown
 from tests.support.payloads import payload
-from trainfleet_exporter.fleet.histories import JobHistories
+from trainfleet_exporter.fleet.histories import Interval, JobHistories
 from trainfleet_exporter.providers.alibaba_pai import jobs
-from trainfleet_exporter.providers.alibaba_pai.history import cause, details_of, records_of
+from trainfleet_exporter.providers.alibaba_pai.history import PHASES, RestartRecord, cause, details_of, records_of
 from trainfleet_exporter.providers.judging import ServerClock
 from trainfleet_exporter.providers.values import utc_time
 from trainfleet_exporter.transport.json_fields import UNUSABLE, iso_time
@@ -74,7 +74,7 @@ def _poll(
     assert job is not None
     if detail:
         answer = payload({**given, "RestartRecord": restarts}, jobs.JobRow)
-        histories.note_detail("j", details_of(answer.status_history, answer.restart_record))
+        histories.note_detail("j", details_of(answer.status_history, answer.restart_record), T + now)
     records = None if detail else records_of(row.status_history)
     return shown(histories, job, records, T + now, since=T + began)
 
@@ -129,6 +129,8 @@ def test_restart_in_place_while_the_job_says_that_it_runs() -> None:
     """The status stays Running, with SubStatus Restarting."""
     history = [*WAITED, _status("Running", 95)]
     hang = _restart(200, 45, DetailErrorInfoList=[_error("JobHang", pod="j-worker-0", triggers=None)])
+    under_way = details_of(None, [payload(_restart(200, 0, ""), RestartRecord)], is_restarting=True)
+    assert under_way.recovery_intervals == (Interval("recovering", T + 200, None),)
     found = _poll("Running", history, 400, restarts=[hang])
     assert found.phases == {"queued": 65, "preparing": 30, "running": 260, "recovering": 45}
     assert (found.faults, found.recovery_seconds) == ({("hang", "JobHang"): 1}, 45)
@@ -228,9 +230,13 @@ def test_last_detail_of_an_ended_job_takes_the_place_of_its_row() -> None:
     """ListJobs had its history while it ran; its end is in GetJob only."""
     histories = JobHistories(ServerClock(started=T))
     _poll("Running", [*WAITED, _status("Running", 95)], 400, histories=histories, detail=False)
-    history = [*WAITED, _status("Running", 95, 430), _status("Succeeded", 430)]
-    found = _poll("Succeeded", history, 460, histories=histories)
+    history = [*WAITED, _status("Running", 95, 430), _status("FailedReserving", 430), _status("Failed", 530)]
+    found = _poll("Failed", history, 560, histories=histories)
     assert found.phases == {"queued": 65, "preparing": 30, "running": 335}
+    job = jobs.job(payload({"JobId": "j", "Status": "Failed", "GmtFinishTime": _at(430)}, jobs.JobRow))
+    assert job is not None
+    end = histories.end(job, T + 560)
+    assert (end.job.finished, end.held) == (T + 530, 465)  # with what the platform reserved after the work
 
 
 def test_restart_that_has_a_record_is_one_fault() -> None:
@@ -280,6 +286,18 @@ def test_status_without_an_end_lasts_until_the_next_one() -> None:
     history = [_status("Queuing", 0), _status("Running", 100), _status("Restarting", 160, 170), _status("Running", 165)]
     found = _poll("Running", history, 200)
     assert found.phases == {"queued": 100, "running": 90, "recovering": 10}
+
+
+def test_what_lasts_in_a_detail_has_lasted_until_it() -> None:
+    """Lists have no histories, and the next one says that the job has moved on."""
+    histories = JobHistories(ServerClock(started=T))
+    _poll("Running", [_status("Running", 0)], 180, histories=histories)
+    waits = payload({"StatusHistory": [_status("Running", 0, 182), _status("Queuing", 182)]}, jobs.JobRow)
+    histories.note_detail("j", details_of(waits.status_history, None), T + 525)
+    histories.phase_of = lambda job: PHASES.get(job.platform_status)  # as the collector does
+    for word in ("EnvPreparing", "Running"):
+        found = _poll(word, [], 540, histories=histories, detail=False)
+        assert found.phases == {"running": 182, "queued": 343}
 
 
 def test_restart_under_way_is_counted_when_it_has_ended() -> None:

@@ -200,6 +200,10 @@ async def test_a_run_between_two_polls_ends_with_its_failed_recovery(fleet_of: F
             cloud.jobs = [job("a", phase, running_records=[run])]
             await fleet.runner("jobs").tick()
         assert await fleet.value('job_finished_timestamp_seconds{job_id="a"}') == late
+        runs = [{"start_at": start, "end_at": start}, {"start_at": start, "end_at": end}]  # of one second
+        cloud.jobs = [job("b", "Completed", made=-560, running_records=runs)]
+        await fleet.runner("jobs").tick()
+        assert await fleet.value('job_finished_timestamp_seconds{job_id="b"}') == end
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.pools = [{"metadata": {"name": name}} for name in ("pool-1", "pool-2", "pool-3", "pool-4")]
     cloud.workloads = {
         "pool-1": {"statistics": {"items": [{"type": "train", "status": {"Queue": 2, "Running": 4}}]}},
-        "pool-2": {"statics": {"items": [{"type": "x-infer", "status": {"Queue": "3", "Hibernating": "1"}}]}},
+        "pool-2": {"statics": {"items": [{"type": "x-infer", "status": {"Queue": "3", "NoSuchPhase": "1"}}]}},
         "pool-3": {},
     }
     cloud.queued["pool-1"] = [{"uid": "1", "jobUUID": "a", "resourceRequirement": {"nvidia.com/gpu": "8"}}]
@@ -113,7 +113,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert await fleet.value(row.format("pool-1", "train", "failed", "Abnormal")) == 0
     assert await fleet.value(row.format("pool-1", "notebook", "running", "Running")) == 0
     assert await fleet.value(row.format("pool-2", "x-infer", "queued", "Queue")) == 3
-    assert await fleet.value(row.format("pool-2", "x-infer", "unknown", "Hibernating")) == 1
+    assert await fleet.value(row.format("pool-2", "x-infer", "unknown", "NoSuchPhase")) == 1
     assert [line for line in await fleet.lines("pool_workloads") if "pool-3" in line or "pool-4" in line] == []
     assert fleet.own("collector_parts_failed", collector="pool_workloads") == 1  # pool-3; pool-4 is gone
     assert await fleet.value('pool_queued_accelerators{pool_id="pool-1",accelerator="gpu"}') == 8

@@ -18,13 +18,8 @@ from trainfleet_exporter.providers.alibaba_pai.metrics import FAMILIES, UNITS, C
 from trainfleet_exporter.providers.key_search import KeyHttp, checked, open_credential
 from trainfleet_exporter.providers.keys import Credential
 
-_HOSTS = {
-    "dlc": "pai-dlc.{}.aliyuncs.com",
-    "paistudio": "pai.{}.aliyuncs.com",
-    "aiworkspace": "aiworkspace.{}.aliyuncs.com",
-    "cloudmonitor": "metrics.{}.aliyuncs.com",
-    "sts": "sts.{}.aliyuncs.com",
-}
+_HOSTS = {"dlc": "pai-dlc", "paistudio": "pai", "cloudmonitor": "metrics"}
+"""How the addresses of APIs begin. All others begin with the name of the API."""
 _REGIONS = (
     *("cn-hangzhou", "cn-shanghai", "cn-beijing", "cn-shenzhen", "cn-zhangjiakou", "cn-wulanchabu", "cn-hongkong"),
     *("cn-guangzhou", "cn-chengdu", "cn-qingdao", "cn-huhehaote", "cn-heyuan", "cn-nanjing", "cn-fuzhou"),
@@ -157,7 +152,7 @@ class AlibabaPaiConfig(ProviderConfig):
         return open_credential(self.name, self.credentials, load, http, self.variables)
 
     def public_endpoint(self, api: str) -> str:
-        return f"https://{_HOSTS[api].format(self.region)}"
+        return f"https://{_HOSTS.get(api, api)}.{self.region}.aliyuncs.com"
 
     def bulk_collectors(self) -> Mapping[str, Collector]:
         others = {"pods"} if self.collectors.usage.by_cloudmonitor else {"pods", "usage"}

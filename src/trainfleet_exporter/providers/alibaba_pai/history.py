@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from itertools import zip_longest
+from typing import Any, TypeAlias
 
 from msgspec import field
 
@@ -48,6 +49,8 @@ class RestartRecord(Row):
     detail_error_info_list: list[RestartError | None] | None = None
 
 
+Transitions: TypeAlias = Sequence[StatusTransition | None] | None
+Restarts: TypeAlias = Sequence[RestartRecord | None] | None
 WORDS: Mapping[str, tuple[Status, Phase | None]] = {
     "Created": (Status.CREATING, "queued"),
     "Creating": (Status.CREATING, "queued"),
@@ -67,6 +70,7 @@ WORDS: Mapping[str, tuple[Status, Phase | None]] = {
 }
 """By job status, in the order of a job's life: the common word, and what its time is spent on. A job that stops or has
 ended spends its time on nothing."""
+RESERVING = ("SucceededReserving", "FailedReserving")
 PHASES = {word: phase for word, (_, phase) in WORDS.items() if phase is not None}
 CAUSES: Sequence[tuple[re.Pattern[str], Cause]] = (
     (re.compile("preempt|evict"), "preempted"),
@@ -79,24 +83,24 @@ CAUSES: Sequence[tuple[re.Pattern[str], Cause]] = (
 """Parts of codes in lower case, and causes: the first part that a code has decides. Without any it is `other`."""
 
 
-def records_of(history: Sequence[StatusTransition | None] | None) -> Records | None:
+def records_of(history: Transitions) -> Records | None:
     """The history of a row of ListJobs: StatusHistory, if the row has it."""
     statuses = dated(history, "start_time")
-    return Records(intervals=tuple(_intervals(statuses))) if statuses else None
+    return Records(intervals=tuple(_intervals(statuses)), released=_released(statuses)) if statuses else None
 
 
-def details_of(
-    history: Sequence[StatusTransition | None] | None, restarts: Sequence[RestartRecord | None] | None
-) -> Records:
-    """The history of an answer of GetJob."""
+def details_of(history: Transitions, restarts: Restarts, *, is_restarting: bool = False) -> Records:
+    """The history of an answer of GetJob. While the job is restarting, its last record without a result lasts."""
     statuses, records = dated(history, "start_time"), dated(restarts, "occur_time")
+    times = [Interval("recovering", at, at + took) for record, at in records if (took := _seconds(record))]
+    if is_restarting and records and _recovery(*records[-1]) is None:
+        times.append(Interval("recovering", records[-1][1], None))
     return Records(
         intervals=tuple(_intervals(statuses)) if statuses else None,
         faults=(*(_fault(record, at) for record, at in records), *_unrecorded(statuses, records)),
         recoveries=tuple(found for record, at in records if (found := _recovery(record, at)) is not None),
-        recovery_intervals=tuple(
-            Interval("recovering", at, at + seconds) for record, at in records if (seconds := _seconds(record))
-        ),
+        recovery_intervals=tuple(times),
+        released=_released(statuses),
     )
 
 
@@ -125,6 +129,13 @@ def _intervals(statuses: Sequence[tuple[StatusTransition, float]]) -> Iterator[I
             unusable(end, "out_of_range")
         elif (phase := PHASES.get(item.status or "")) is not None:
             yield Interval(phase, start, after if end is None else end)
+
+
+def _released(statuses: Sequence[tuple[StatusTransition, float]]) -> float | None:
+    """When the last reservation of accelerators was over."""
+    pairs = zip_longest(statuses, [at for _, at in statuses[1:]])
+    ends = [utc_time(item.end_time) or after for (item, _), after in pairs if item.status in RESERVING]
+    return max(filter(None, ends), default=None)
 
 
 def _fault(record: RestartRecord, at: float) -> JobFault:

@@ -1,8 +1,8 @@
 """Jobs of DLC: ListJobs for live and ended ones, GetJob for pods and histories, ListEcsSpecs for sizes.
 
 Cost of a poll and workspace: one call for each of the ten live statuses and each further 100 jobs in it, one each for
-what was created and what ended since the last poll, and a few for jobs that are in none. GetJob: once for each live job
-and cycle of `pods`, and once for each job that ended.
+what was created (first: within a day) and what ended since the last poll, and a few for jobs that are in none. GetJob:
+once for each live job and cycle of `pods`, and once for each job that ended.
 
 The same field comes in different types from list and detail: RequestGPU "8" and 8.0, RequestMemory "512Gi" and 512.0
 (GiB), RestartTimes "1" and "1/10". Every field may be absent or null. Times are ISO 8601 texts.
@@ -155,8 +155,7 @@ OLD = ("Created", "Dequeued")
 """Understood in answers and not asked for: ListJobs no longer documents them."""
 TERMINAL = ("Succeeded", "Failed", "Stopped")
 """Words of jobs that have ended and hold nothing."""
-RESERVING = ("SucceededReserving", "FailedReserving")
-LIVE = tuple(word for word in JOB_STATUS if word not in (*OLD, *TERMINAL, *RESERVING)) + RESERVING
+LIVE = (*(word for word in JOB_STATUS if word not in (*OLD, *TERMINAL, *history.RESERVING)), *history.RESERVING)
 """In the order of a job's life, so that a job which moves on during a sweep is met again rather than missed."""
 STATES = (*((JOB_STATUS[word], word) for word in (*OLD, *LIVE)), (Status.RESTARTING, "Running"))
 HOLDING = frozenset({Status.STARTING, Status.RUNNING, Status.RESTARTING, Status.STOPPING})
@@ -260,7 +259,7 @@ def job(
         status=status,
         platform_status=word,
         reason=checked_code(row.reason_code),
-        holds_resources=None if status is Status.UNKNOWN else status in HOLDING or word in RESERVING,
+        holds_resources=None if status is Status.UNKNOWN else status in HOLDING or word in history.RESERVING,
         priority=whole(row.priority),
         created=utc_time(row.gmt_create_time),
         submitted=utc_time(row.gmt_submitted_time),
@@ -368,6 +367,8 @@ EVER = "2000-01-01T00:00:00Z"
 """A StartTime before every job. Without one, ListJobs sees only what was created in the last 7 days."""
 _ONE_BY_ONE, _AT_ONCE = 10, 50
 """Up to so many missing jobs are looked up by GetJob, which is exact; more of them in lists of so many ids."""
+_DAY = 86_400.0
+"""Seconds. How far back the first poll looks for jobs in other statuses."""
 _LAST_HISTORIES = 20
 """Ended jobs of a workspace whose last history is read in one poll; the ledger has the others without it."""
 
@@ -407,6 +408,9 @@ class Jobs:
     def __init__(self, api: Api, config: AlibabaPaiConfig, fleet: Workspaces, quotas: Topic[Mapping[str, Any]]) -> None:
         self._api, self._config, self._fleet, self._quotas = api, config, fleet, quotas
         self.jobs_expired, self._count_turns = fleet.expired, FairQueue()
+        fleet.histories.phase_of = lambda job: (
+            "recovering" if job.status is Status.RESTARTING else history.PHASES.get(job.platform_status)
+        )
         self._sizes, self._sizes_due, self._reading_sizes = dict[str, Size](), float("-inf"), asyncio.Lock()
 
     @collector("workspaces")
@@ -430,7 +434,7 @@ class Jobs:
     async def _read_ends(self, read: WorkspaceRead) -> None:
         await self._read_ended(read)
         try:  # of the latest jobs in any status, those whose status no list is read by
-            since = iso_time(read.now - max(OVERLAP, 2 * read.part.interval))
+            since = iso_time(read.now - (max(OVERLAP, 2 * read.part.interval) if read.tracker.looked_up else _DAY))
             with counting_unusable() as fields:
                 rows = (await self._list(read, {"StartTime": since}, read.lists_until)).rows
                 others = [row for row in rows.values() if row.status and row.status not in (*LIVE, *TERMINAL)]
@@ -455,15 +459,12 @@ class Jobs:
             rows = (await self._list(read, times, read.lists_until, kind="finished")).rows
         except RequestRefused as error:  # the service may not know this query; ids can be looked up
             read.part.lacks(read.ends, error)
-            return
         except CloudError as error:
             read.part.failed(read.ends, error)
-            return
-        # If the service takes the time range for that of creation, the list has other jobs as well.
-        read.found |= await self._translate(
-            read, (row for row in rows.values() if job_status(row.status or "") in FINISHED)
-        )
-        read.known_until = read.now
+        else:  # if the service takes the time range for that of creation, the list has other jobs as well
+            ended = [row for row in rows.values() if job_status(row.status or "") in FINISHED]
+            read.found |= await self._translate(read, ended)
+            read.known_until = read.now
 
     async def _look_up(self, read: WorkspaceRead, job_ids: Sequence[str]) -> None:
         for job_id in job_ids:
@@ -508,7 +509,12 @@ class Jobs:
                 return
 
     def _note_detail(self, row: JobRow) -> None:
-        self._fleet.histories.note_detail(row.job_id or "", history.details_of(row.status_history, row.restart_record))
+        status, before = job_status(row.status or "", row.sub_status), self._fleet.live.get(row.job_id or "")
+        restarts = status is Status.RESTARTING or (  # or it ended in its restart
+            status in FINISHED and before is not None and before.status is Status.RESTARTING
+        )
+        details = history.details_of(row.status_history, row.restart_record, is_restarting=restarts)
+        self._fleet.histories.note_detail(row.job_id or "", details, self._fleet.clock.now())
 
     async def _have_sizes(self, part: Part) -> None:
         """Read the machine types if they are due. Without them, jobs are shown without their requested resources."""
@@ -545,13 +551,7 @@ class Jobs:
     def pods(self, interval: float) -> EachJob:
         """Pods and histories of live jobs (GetJob). Jobs that hold resources come before those that wait, new before
         old."""
-        return EachJob(
-            "pods",
-            self._fleet,
-            interval,
-            self._read_pods,
-            max_jobs=self._config.collectors.pods.max_jobs,
-        )
+        return EachJob("pods", self._fleet, interval, self._read_pods, max_jobs=self._config.collectors.pods.max_jobs)
 
     async def _read_pods(self, part: Part) -> None:
         try:

@@ -9,7 +9,7 @@ value is shown: `Kb/s` may be bits or bytes. K, M, G and T count thousands, Ki, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -131,6 +131,8 @@ _KNOWN_KEYS = {*_OTHER_KEYS, *POD_KEYS, *_NODE_KEYS}
 _DEVICE = re.compile("gpu|card|device|npu", re.IGNORECASE)
 _OF_A_DEVICE = re.compile("(type|model|name|count|num)$", re.IGNORECASE)
 _BY_NAME: Mapping[str, Level] = {"JOB": "job", "POD": "pod", "CARD": "device", "QUOTA": "pool"}
+_FEEDS: Mapping[Level, Sequence[Level]] = {"pool": ("pool",), "job": ("job",), "pod": ("job", "pod"), "device": LEVELS}
+"""By level of a metric, those of families: something finer feeds the whole, never the other way round."""
 STATISTICS = ("Average", "Value")
 """In order of preference; which of them a metric has differs."""
 
@@ -211,7 +213,7 @@ def feeds(
         statistics, given = (choice.statistic,) if choice.statistic else STATISTICS, _listed(metric.statistics)
         # A flag has no unit, even if the catalogue has one.
         factor = 1.0 if family.quantity == "flag" else base_units(choice.unit or metric.unit or "", family.quantity)
-        if level is None or not _can_feed(level, family.level):
+        if level is None or family.level not in _FEEDS[level]:
             unfed.append((family.suffix, name, "its dimensions do not match the family"))
         elif factor is None:
             unfed.append((family.suffix, name, f"its unit {printable(metric.unit or '', 40)!r} is not known for it"))
@@ -221,10 +223,3 @@ def feeds(
             key = f"{name} {choice.statistic}" if choice.statistic else name
             found.setdefault(key, Feed(key, level, {}, metric, statistics)).targets[family] = factor
     return found, unfed
-
-
-def _can_feed(level: Level, family: Level) -> bool:
-    """A metric of something finer feeds the whole; never the other way round."""
-    if "pool" in (level, family):
-        return level == family
-    return LEVELS.index(level) >= LEVELS.index(family)

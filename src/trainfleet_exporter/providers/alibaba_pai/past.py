@@ -25,7 +25,7 @@ from trainfleet_exporter.model import FINISHED
 from trainfleet_exporter.providers.alibaba_pai import jobs, usage
 from trainfleet_exporter.providers.alibaba_pai.api import Api
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
-from trainfleet_exporter.providers.alibaba_pai.history import StatusTransition, dated, details_of
+from trainfleet_exporter.providers.alibaba_pai.history import StatusTransition, Transitions, dated, details_of
 from trainfleet_exporter.providers.alibaba_pai.metrics import Feed
 from trainfleet_exporter.providers.alibaba_pai.pools import Quota, list_quotas, quota
 from trainfleet_exporter.providers.past import DAY, Life, Past, PastCall, Range, Spell, Track
@@ -114,10 +114,9 @@ class PaiPast(Past):
                 yield life
 
     def details(self, lives: Iterable[Life]) -> Iterator[PastCall[Life]]:
-        """Each job whose row does not have its statuses. Only details have restarts, without which phases are wrong."""
+        """Each job. Only details have restarts, without which phases are wrong."""
         for life in lives:
-            if not any(spell.end is not None for spell in life.spells):
-                yield PastCall(f"statuses of job {life.job.job_id}", {"dlc": 1}, partial(self._detail, life))
+            yield PastCall(f"statuses of job {life.job.job_id}", {"dlc": 1}, partial(self._detail, life))
 
     async def _detail(self, life: Life, deadline: float) -> AsyncIterator[Life]:
         try:
@@ -193,17 +192,19 @@ def job_life(
     return with_spells(known, row.status_history)
 
 
-def with_spells(known: Life, history: Sequence[StatusTransition | None] | None) -> Life:
+def with_spells(known: Life, history: Transitions) -> Life:
     """Return the life with its history of statuses, which GetJob has."""
-    found = list(spells(history or ()))
+    found, released = list(spells(history or ())), known.until
     last = found[-1] if found else None
-    if last and known.until is not None and (last.end or last.status not in FINISHED or last.holds_resources):
+    if last and released is not None and (last.end or last.status not in FINISHED or last.holds_resources):
         # The end that the list proved stays, even if the history does not have it: no other status lasts beyond it.
         # Without its time, the last status did not last either, and its length is unknown.
         until = math.inf if known.ended is None else known.ended
         cut = [replace(each, end=min(each.end or until, until)) for each in found if each.start < until]
         found = [each for each in cut if each.end != math.inf] + [each for each in known.spells if each.end is None]
-    return replace(known, spells=tuple(found) or known.spells)
+    elif last and released is not None:
+        released = max(released, last.start)
+    return replace(known, spells=tuple(found) or known.spells, until=released)
 
 
 def spells(history: Sequence[StatusTransition | None]) -> Iterator[Spell]:

@@ -559,11 +559,5 @@ def collector_of_job_metrics(
         await publish(part, columns, lambda fresh: [*page_readings(fresh), *usage_sources(fresh, JOB_METRICS)])
 
     return EachJob(
-        JOB_METRICS,
-        fleet,
-        interval,
-        read,
-        max_jobs=chosen.max_jobs,
-        sources=sources,
-        calls=lambda job_id: len(types),
+        JOB_METRICS, fleet, interval, read, max_jobs=chosen.max_jobs, sources=sources, calls=lambda job_id: len(types)
     )

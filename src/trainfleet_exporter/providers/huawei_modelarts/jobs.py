@@ -244,7 +244,7 @@ def seconds(milliseconds: float | None) -> float | None:
 def last_end(runs: Iterable[RunningRecord | None] | None) -> float | None:
     """The end of the last run, and of what was tried after it (Unix seconds); jobs have no field for their own end."""
     dated = [(unix_time(run.start_at) or 0.0, run) for run in runs or () if run is not None]
-    _, last = max(dated, key=itemgetter(0), default=(0.0, RunningRecord()))
+    _, last = max(reversed(dated), key=itemgetter(0), default=(0.0, RunningRecord()))
     tried = [each.recover_end_at for each in last.recover_records or () if each is not None]
     ends = [unix_time(at) for at in (last.end_at, *tried)]
     return max(filter(None, ends)) if ends[0] else None

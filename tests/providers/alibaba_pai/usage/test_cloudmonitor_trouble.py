@@ -166,6 +166,20 @@ async def test_usage_of_a_job_that_ended_goes_while_cloudmonitor_fails(fleet_of:
         assert all('job_id="b"' in line for line in left)  # its last good answer is kept for three polls
 
 
+async def test_usage_goes_with_jobs_that_could_not_be_listed_for_long(fleet_of: FleetOf) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a")]
+    cloud.catalogue = [CPU]
+    cloud.points["JOB_CPU_UTIL"] = [point("a", 50)]
+    async with fleet_of(cloud) as fleet:
+        fleet.schedule.start()
+        await asyncio.sleep(30)
+        assert len(await fleet.lines("job_info", "job_cpu_utilization_ratio", "job_usage_info")) == 3
+        cloud.answer = lambda operation, query: DOWN if operation == "ListJobs" else None
+        await asyncio.sleep(3.5 * CYCLE)
+        assert await fleet.lines("job_") == []
+
+
 @pytest.mark.parametrize("refused", ["DescribeMetricLast", "DescribeMetric"], ids=["points", "everything"])
 @pytest.mark.parametrize("begins", [0, 1], ids=["always", "later"])
 async def test_a_refusal_is_a_failure_that_no_other_source_hides(fleet_of: FleetOf, refused: str, begins: int) -> None:
