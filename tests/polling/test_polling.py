@@ -363,19 +363,3 @@ async def test_a_runner_removed_amid_a_poll_is_forgotten() -> None:
     gc.collect()
     assert removed() is None
     await schedule.stop()
-
-
-async def test_stopping_ends_a_running_poll_quietly(caplog: pytest.LogCaptureFixture) -> None:
-    async def run(poll: Poll) -> None:
-        async with poll.part("a"):
-            await asyncio.sleep(3600)
-
-    with caplog.at_level(logging.INFO):
-        rig = Rig(_sweep(run))
-        schedule = Schedule([rig.runner])
-        schedule.start()
-        await asyncio.sleep(5)
-        await schedule.stop()
-        assert asyncio.get_running_loop().time() == pytest.approx(5, abs=0.1)
-        assert rig.own("collector_errors_total", reason="deadline") is None
-    assert caplog.records == []

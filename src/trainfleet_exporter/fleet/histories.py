@@ -222,8 +222,8 @@ class _Known:
         """
         held = [found if found.holds else replace(found, phase="queued") for found in self.spent]
         seconds = {each.phase: each.seconds for each in elapsed(held).until(finished) if each.phase != "queued"}
-        ends = [(each.end or math.inf, each.start, each.phase) for each in held]
-        last, _, phase = max(ends, default=(math.inf, 0.0, ""))
+        ends = [(each.end or math.inf, each.start, place, each.phase) for place, each in enumerate(held)]
+        last, *_, phase = max(ends, default=(math.inf, 0.0, 0, ""))
         rest = finished - last if finished is not None and phase != "queued" else 0.0
         total = math.fsum(seconds.values())
         return total + max(0.0, rest), total - seconds.get("running", 0.0)

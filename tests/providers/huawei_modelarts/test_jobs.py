@@ -210,6 +210,7 @@ async def test_a_run_between_two_polls_ends_with_its_failed_recovery(fleet_of: F
     ("strategy", "ended", "queued", "recovering"),
     [
         ("job_reschedule", -470, 40, 0),
+        ("job_reschedule", -471, 40, 0),
         ("job_reschedule_with_taint", -480, 20, 20),
         ("pod_reschedule", -470, 10, 30),
         ("pod_reschedule", -480, 20, 20),

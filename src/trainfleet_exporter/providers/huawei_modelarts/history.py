@@ -163,7 +163,7 @@ def _gap(record: RunningRecord, end: float, following: float | None, status: Sta
     lost_nodes = waits or moved or any(each.recover == "pod_reschedule" for each in attempts)
     queued = min(moved, default=end) if waits else following
     is_over = waits or following is not None or all(each.recover_result != UNDER_WAY for each in attempts)
-    if ends and lost_nodes and is_over and (following is None or max(ends) < following):
+    if ends and lost_nodes and is_over and (following is None or max(ends) < following - 2):
         queued = max(ends)
     if queued is None or queued > end:
         yield Interval("recovering", end, queued)
