@@ -95,7 +95,7 @@ class FairQueue:
             await read(part)
 
         succeeded = await poll.read_each(self.order(keys), turn, at_once=at_once)
-        self.was_read(succeeded | poll.refused)
+        self.was_read(succeeded | poll.unserved)
         return succeeded
 
     def order(self, keys: Iterable[str]) -> list[str]:

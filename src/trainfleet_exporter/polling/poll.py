@@ -35,7 +35,7 @@ class Failures:
         """The reasons of this poll."""
         self.lost: Counter[str] = Counter()
         """By reason, the unusable readings of this poll."""
-        self.refused = set[str]()
+        self.unserved = set[str]()
         self._loses = False
         self.count = 0
         self._weight = 0
@@ -50,7 +50,7 @@ class Failures:
         self._weight = 1 if self.count else 0
         self.count = 0
         self.latest = []
-        self._noted, self.refused = set(), set()
+        self._noted, self.unserved = set(), set()
         self.lost.clear()
 
     def lose(self, reason: str, count: int) -> None:
@@ -128,7 +128,7 @@ class _Reporting:
         """Loop time."""
         self.lost: Mapping[str, int] = failures.lost
         """By reason, the unusable readings of the poll so far."""
-        self.refused = failures.refused
+        self.unserved = failures.unserved
         """The parts that the service failed in this poll, before its time was over."""
         self._failures = failures
 
@@ -205,7 +205,7 @@ class Poll(_Reporting):
         except Exception as error:  # noqa: BLE001 - one part's trouble, ours included, must not reach its neighbours
             is_answer = isinstance(error, CloudError) and error.attempted and not isinstance(error, Throttled)
             if is_answer and asyncio.get_running_loop().time() < deadline - 1:
-                self.refused.add(key)
+                self.unserved.add(key)
             if wanted():
                 self.failed(key, error)
         finally:

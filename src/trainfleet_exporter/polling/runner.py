@@ -49,7 +49,7 @@ class Runner:
         self._poll_timeout = poll_timeout
         self._pace = pace
         self._took = 0.0
-        self._refused = set[str]()
+        self._unserved = set[str]()
         self._store = PartStore(
             self.state,
             page_store=page_store,
@@ -159,11 +159,11 @@ class Runner:
         self._store.keep_only(objects)
         # Objects that were never read come first, at once. Those with values are spread over the interval. What the
         # service failed comes last: after many failures in a row, nothing is asked for a while.
-        refused, self._refused = self._refused, poll.refused
-        fresh = [key for key in objects if key not in self._store and key not in refused]
+        unserved, self._unserved = self._unserved, poll.unserved
+        fresh = [key for key in objects if key not in self._store and key not in unserved]
         known = [key for key in objects if key in self._store and collector.is_current(key)]
-        known.sort(key=refused.__contains__)
-        failed = [key for key in objects if key not in self._store and key in refused]
+        known.sort(key=unserved.__contains__)
+        failed = [key for key in objects if key not in self._store and key in unserved]
         slots = asyncio.Semaphore(collector.workers)
         async with asyncio.TaskGroup() as group:
             for place, key in enumerate((*fresh, *known, *failed), start=-len(fresh)):

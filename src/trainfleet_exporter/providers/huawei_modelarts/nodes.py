@@ -165,7 +165,7 @@ class Nodes:
             if calls <= _MOST_SEARCHES or not self._placed:
                 self._placed[key] = pairs[key]
         poll.keep_only([*pool_ids, *self._placed])
-        self._turns.was_read(poll.refused | await poll.read_each(self._placed, self._read_tasks, at_once=at_once))
+        self._turns.was_read(poll.unserved | await poll.read_each(self._placed, self._read_tasks, at_once=at_once))
 
     def nodes_expired(self, key: str) -> None:
         """Tasks may run elsewhere by now. The addresses of a pool's nodes stay known while their list fails."""
