@@ -124,16 +124,6 @@ def test_a_job_that_was_never_seen_live_has_its_accelerators(run: Run) -> None:
     assert (line["held_seconds"], line["accelerator_hours"]) == (36, 0.08)
 
 
-def test_a_job_that_is_deleted_while_its_accelerators_are_reserved_is_recorded(run: Run) -> None:
-    async def steps(cloud: Cloud, fleet: Fleet) -> None:
-        cloud.jobs[0] |= {"Status": "SucceededReserving", "GmtFinishTime": at(30)}
-        await _poll_jobs(fleet)
-        del cloud.jobs[0]
-        await _poll_jobs(fleet)
-
-    assert [(line["job_id"], line["status"]) for line in run(steps)] == [("a", "succeeded")]
-
-
 def test_use_is_the_mean_of_what_the_page_showed(run: Run) -> None:
     async def steps(cloud: Cloud, fleet: Fleet) -> None:
         for minute, percent in enumerate((90, 30, 30)):

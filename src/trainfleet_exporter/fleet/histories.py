@@ -214,6 +214,11 @@ class _Known:
         answers = [records for records in (self.row, self.detail) if records is not None]
         return [*(self.intervals or ()), *(found for records in answers for found in records.recovery_intervals)]
 
+    def recovered(self) -> tuple[Interval, ...]:
+        """The recoveries of the latest detail, if none lasts any more."""
+        given = self.detail.recovery_intervals if self.detail else ()
+        return tuple(replace(each, end=each.end or self.seen_until) for each in given)
+
     def held_until(self, finished: float | None) -> tuple[float, float]:
         """Return the seconds for which a job that ended at `finished` held its accelerators, and those of them lost.
 
@@ -269,17 +274,23 @@ class JobHistories:
         self._count_faults(job, known)
         self._observe(job, known, since)
 
-    def note_detail(self, job_id: str, records: Records, now: float) -> None:
-        """Take over what the detail of a job says at the Unix time `now`: what lasts in it has lasted until then."""
+    def note_detail(self, job_id: str, records: Records, phase: Phase | None, now: float) -> None:
+        """Take over what the detail of a job says at a Unix time, by when what lasts has lasted if it is this phase."""
         known = self._known.setdefault(job_id, _Known())
-        known.detail, known.seen_until = records, now
+        starts = {each.start for each in records.recovery_intervals}
+        kept = [each for each in known.recovered() if each.start not in starts]
+        known.detail = replace(records, recovery_intervals=(*records.recovery_intervals, *kept))
         known.take(records)
+        known.seen_until = now if phase and elapsed(known.spent).lasting == phase else known.seen_until
 
     def objects(self, job: Job, now: float, *, is_seen: bool = True) -> Iterator[object]:
         """Return the objects of a job's history: JobTime, JobFaults, PodExit. `is_seen`: its status is as of `now`."""
         known = self._known.get(job.job_id)
         if known is None:
             return
+        if self.phase_of and self.phase_of(job) == "running" and known.elapsed.lasting == "recovering" and known.detail:
+            known.detail = replace(known.detail, recovery_intervals=known.recovered())
+            known.elapsed = elapsed(known.spent)
         lasting = known.elapsed.lasting
         if job.status in FINISHED:
             known.is_behind |= lasting not in (None, "running") and (job.started or 0.0) > known.elapsed.since

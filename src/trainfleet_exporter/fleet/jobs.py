@@ -125,7 +125,7 @@ class JobTracker:
         known = self.live.keys() | self.ended.keys() | self.lost.keys()
         horizon = self.ends_since(now) - 3600.0
         self._counted = {key: each for key, each in self._counted.items() if each[0] >= horizon or key in known}
-        self._ending |= {key: replace(self._ending[key], holds_resources=False) for key in self._ending.keys() - known}
+        self._ending = {key: job for key, job in self._ending.items() if not job.holds_resources or key in known}
 
     def take_ended(self) -> list[Job]:
         """Return each job that was seen to end, once, when it holds nothing any more."""

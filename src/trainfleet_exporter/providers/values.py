@@ -18,7 +18,7 @@ from typing import TypeVar
 from msgspec import ValidationError, convert
 
 from trainfleet_exporter.model import PoolStatus
-from trainfleet_exporter.transport.json_fields import as_number, unusable
+from trainfleet_exporter.transport.json_fields import FIRST_TIME, as_number, unusable
 
 T = TypeVar("T")
 POOL_STATUS = {
@@ -35,13 +35,9 @@ POOL_STATUS = {
     "Deleting": PoolStatus.DELETING,
 }
 """The words that both clouds have for the state of a pool or node."""
-_FIRST_TIME = 86_400.0
-"""Unix seconds. Times before the second day of 1970 mean "not set"."""
 _MEANS_NONE = -1.0
 LARGEST = 1e18
 """Above every count, size and rate of a cloud; and a product of such amounts is still finite."""
-_LONGEST_NUMBER = 40
-"""Characters of a number given as text."""
 _GIB = 2.0**30
 _QUANTITY = re.compile(
     r"(?P<number>[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40}))"
@@ -65,17 +61,10 @@ def amount(value: float | None) -> float | None:
 
 def number(value: str | float | None) -> float | None:
     """An amount given as a number, or as text in a field that may hold other texts, too. An empty text is none."""
-    if not isinstance(value, str):
-        return amount(value)
-    if not value:
-        return None
-    try:
-        if value.isascii() and len(value) < _LONGEST_NUMBER:
-            return amount(float(value))
-    except ValueError:
-        pass
-    unusable(value, "malformed")
-    return None
+    found = as_number(value)
+    if found is None:
+        unusable(value, "malformed")
+    return amount(found)
 
 
 def whole(value: float | None) -> int | None:
@@ -94,7 +83,7 @@ def quantity(value: object) -> float | None:
     return amount(found)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)
 def _parse_quantity(text: str) -> float | None:
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
@@ -138,7 +127,7 @@ def unix_time(value: float | None, *, per_second: int = 1) -> float | None:
 
 def _if_set(unix: float) -> float | None:
     """Return the time, or None if it means "not set": year 1 or Unix 0 in any time zone."""
-    return unix if unix >= _FIRST_TIME else None
+    return unix if unix >= FIRST_TIME else None
 
 
 def readable(items: Sequence[T | None] | None) -> list[T]:

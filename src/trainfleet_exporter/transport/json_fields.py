@@ -22,7 +22,7 @@ _NOT_GIVEN = (None, "", -1, "-1", -1.0)
 """-1 is what these clouds say for "none"."""
 _LONGEST_NUMBER = 40
 """Characters of a number given as text."""
-_FIRST_TIME = 86_400.0
+FIRST_TIME = 86_400.0
 """Unix seconds. Times before the second day of 1970 mean "not set"."""
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)", re.ASCII)
@@ -115,7 +115,7 @@ def utc_time(fields: Mapping[str, Any], key: str) -> float | None:
     if isinstance(value, str) and _TIME.fullmatch(value) is not None:
         with suppress(ValueError):  # a 30th of February
             unix = datetime.fromisoformat(value).timestamp()
-            return unix if unix >= _FIRST_TIME else None
+            return unix if unix >= FIRST_TIME else None
     unusable(value, "malformed")
     return None
 

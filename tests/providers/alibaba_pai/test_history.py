@@ -9,9 +9,9 @@ import pytest
 
 from tests.support.histories import Shown, shown
 from tests.support.payloads import payload
-from trainfleet_exporter.fleet.histories import Interval, JobHistories
+from trainfleet_exporter.fleet.histories import JobHistories
 from trainfleet_exporter.providers.alibaba_pai import jobs
-from trainfleet_exporter.providers.alibaba_pai.history import PHASES, RestartRecord, cause, details_of, records_of
+from trainfleet_exporter.providers.alibaba_pai.history import PHASES, cause, details_of, records_of
 from trainfleet_exporter.providers.judging import ServerClock
 from trainfleet_exporter.providers.values import utc_time
 from trainfleet_exporter.transport.json_fields import UNUSABLE, iso_time
@@ -74,7 +74,8 @@ def _poll(
     assert job is not None
     if detail:
         answer = payload({**given, "RestartRecord": restarts}, jobs.JobRow)
-        histories.note_detail("j", details_of(answer.status_history, answer.restart_record), T + now)
+        details = details_of(answer.status_history, answer.restart_record)
+        histories.note_detail("j", details, PHASES.get(status), T + now)
     records = None if detail else records_of(row.status_history)
     return shown(histories, job, records, T + now, since=T + began)
 
@@ -129,9 +130,14 @@ def test_restart_in_place_while_the_job_says_that_it_runs() -> None:
     """The status stays Running, with SubStatus Restarting."""
     history = [*WAITED, _status("Running", 95)]
     hang = _restart(200, 45, DetailErrorInfoList=[_error("JobHang", pod="j-worker-0", triggers=None)])
-    under_way = details_of(None, [payload(_restart(200, 0, ""), RestartRecord)], is_restarting=True)
-    assert under_way.recovery_intervals == (Interval("recovering", T + 200, None),)
-    found = _poll("Running", history, 400, restarts=[hang])
+    histories = JobHistories(ServerClock(started=T))
+    histories.phase_of = lambda job: PHASES.get(job.platform_status)  # as the collector does
+    row = payload({"StatusHistory": history, "RestartRecord": [hang | _restart(200, 0, "")]}, jobs.JobRow)
+    details = details_of(row.status_history, row.restart_record, is_restarting=True)
+    histories.note_detail("j", details, "recovering", T + 230)
+    found = _poll("Running", [], 250, histories=histories, detail=False)  # it is over by now
+    assert found.phases == {"queued": 65, "preparing": 30, "running": 105 + 20, "recovering": 30}
+    found = _poll("Running", history, 400, restarts=[hang], histories=histories)
     assert found.phases == {"queued": 65, "preparing": 30, "running": 260, "recovering": 45}
     assert (found.faults, found.recovery_seconds) == ({("hang", "JobHang"): 1}, 45)
 
@@ -293,7 +299,7 @@ def test_what_lasts_in_a_detail_has_lasted_until_it() -> None:
     histories = JobHistories(ServerClock(started=T))
     _poll("Running", [_status("Running", 0)], 180, histories=histories)
     waits = payload({"StatusHistory": [_status("Running", 0, 182), _status("Queuing", 182)]}, jobs.JobRow)
-    histories.note_detail("j", details_of(waits.status_history, None), T + 525)
+    histories.note_detail("j", details_of(waits.status_history, None), "queued", T + 525)
     histories.phase_of = lambda job: PHASES.get(job.platform_status)  # as the collector does
     for word in ("EnvPreparing", "Running"):
         found = _poll(word, [], 540, histories=histories, detail=False)

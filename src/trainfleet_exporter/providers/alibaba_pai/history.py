@@ -90,7 +90,7 @@ def records_of(history: Transitions) -> Records | None:
 
 
 def details_of(history: Transitions, restarts: Restarts, *, is_restarting: bool = False) -> Records:
-    """The history of an answer of GetJob. While the job is restarting, its last record without a result lasts."""
+    """The history of an answer of GetJob. While the job restarts in place, its last record without a result lasts."""
     statuses, records = dated(history, "start_time"), dated(restarts, "occur_time")
     times = [Interval("recovering", at, at + took) for record, at in records if (took := _seconds(record))]
     if is_restarting and records and _recovery(*records[-1]) is None:

@@ -368,7 +368,7 @@ EVER = "2000-01-01T00:00:00Z"
 _ONE_BY_ONE, _AT_ONCE = 10, 50
 """Up to so many missing jobs are looked up by GetJob, which is exact; more of them in lists of so many ids."""
 _DAY = 86_400.0
-"""Seconds. How far back the first poll looks for jobs in other statuses."""
+"""Seconds. How far back jobs in other statuses are looked for at most."""
 _LAST_HISTORIES = 20
 """Ended jobs of a workspace whose last history is read in one poll; the ledger has the others without it."""
 
@@ -408,6 +408,8 @@ class Jobs:
     def __init__(self, api: Api, config: AlibabaPaiConfig, fleet: Workspaces, quotas: Topic[Mapping[str, Any]]) -> None:
         self._api, self._config, self._fleet, self._quotas = api, config, fleet, quotas
         self.jobs_expired, self._count_turns = fleet.expired, FairQueue()
+        self._others_since: dict[str, float] = {}
+        """By workspace, from when on jobs in other statuses are looked for (Unix time)."""
         fleet.histories.phase_of = lambda job: (
             "recovering" if job.status is Status.RESTARTING else history.PHASES.get(job.platform_status)
         )
@@ -434,13 +436,14 @@ class Jobs:
     async def _read_ends(self, read: WorkspaceRead) -> None:
         await self._read_ended(read)
         try:  # of the latest jobs in any status, those whose status no list is read by
-            since = iso_time(read.now - (max(OVERLAP, 2 * read.part.interval) if read.tracker.looked_up else _DAY))
+            since = iso_time(max(read.now - _DAY, self._others_since.get(read.part.key, 0.0)))
             with counting_unusable() as fields:
                 rows = (await self._list(read, {"StartTime": since}, read.lists_until)).rows
                 others = [row for row in rows.values() if row.status and row.status not in (*LIVE, *TERMINAL)]
                 if not others:
                     fields.clear()  # the other lists have counted them
             read.found |= await self._translate(read, others)
+            self._others_since[read.part.key] = read.now - OVERLAP
         except CloudError as error:
             read.part.lacks(read.ends, error)
         missing = set(read.pending) - read.found.keys()
@@ -509,12 +512,10 @@ class Jobs:
                 return
 
     def _note_detail(self, row: JobRow) -> None:
-        status, before = job_status(row.status or "", row.sub_status), self._fleet.live.get(row.job_id or "")
-        restarts = status is Status.RESTARTING or (  # or it ended in its restart
-            status in FINISHED and before is not None and before.status is Status.RESTARTING
-        )
+        restarts = (row.status, row.sub_status) == ("Running", "Restarting")  # in place: not in StatusHistory
         details = history.details_of(row.status_history, row.restart_record, is_restarting=restarts)
-        self._fleet.histories.note_detail(row.job_id or "", details, self._fleet.clock.now())
+        phase = "recovering" if restarts else history.PHASES.get(row.status or "")
+        self._fleet.histories.note_detail(row.job_id or "", details, phase, self._fleet.clock.now())
 
     async def _have_sizes(self, part: Part) -> None:
         """Read the machine types if they are due. Without them, jobs are shown without their requested resources."""

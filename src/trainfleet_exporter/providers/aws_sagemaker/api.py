@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from msgspec import Struct, defstruct, field
 
@@ -107,6 +107,9 @@ _NOT_FOUND = ("requested resource not found", "could not find", "does not exist"
 _XML = re.compile(r"<(Code|Message|RequestId)>([^<]{0,2000})</")
 
 
+Headers: TypeAlias = Callable[[Call], Mapping[str, str]]
+
+
 class AwsDialect(SignedDialect):
     """Signs the requests of an API in one region, and judges its responses (transport.Dialect).
 
@@ -116,12 +119,7 @@ class AwsDialect(SignedDialect):
     clock_codes, key_codes = _CLOCK_CODES, _KEY_CODES
 
     def __init__(
-        self,
-        api: str,
-        region: str,
-        credential: Credential,
-        clock: ServerClock,
-        headers: Callable[[Call], Mapping[str, str]] | None = None,
+        self, api: str, region: str, credential: Credential, clock: ServerClock, headers: Headers | None = None
     ) -> None:
         super().__init__(api, credential, clock)
         self._region = region

@@ -174,6 +174,7 @@ def translate(row: TrainingJob) -> tuple[Job, Records | None] | None:
     reason = row.failure_reason.partition(":")[0].strip() if row.failure_reason else reason
     # TrainingEndTime is when it left its instances: a spot job may wait for others until MaxWaitTimeExceeded.
     ends = [unix_time(row.training_end_time), *(stage.start for stage in stages if stage.status in FINISHED)]
+    ends += [stage.end for stage in stages[-1:]]
     job = Job(
         job_id=name,
         name=name,

@@ -145,7 +145,7 @@ def _run(record: RunningRecord, start: float, end: float | None) -> Iterator[Int
     elif ready is not None:
         start, before = ready if end is None else min(ready, end), start
         yield Interval("preparing", before, start)
-        if start == end:
+        if end is not None and ready > end:
             return
     yield Interval("running", start, end)
 
