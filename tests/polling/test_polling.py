@@ -305,10 +305,13 @@ async def test_ready_needs_a_rolling_collectors_first_slice_only() -> None:
 
 
 async def test_part_that_cannot_be_rebuilt_loses_only_itself(caplog: pytest.LogCaptureFixture) -> None:
+    rebuilt: list[str] = []
+
     async def run(poll: Poll) -> None:
         for key in ("a", "b"):
 
             def rebuild(now: float, key: str = key) -> tuple[list[object], float | None]:
+                rebuilt.append(key)
                 return count(key, 1 // (key != "a")), None
 
             async with poll.part(key) as part:
@@ -319,6 +322,7 @@ async def test_part_that_cannot_be_rebuilt_loses_only_itself(caplog: pytest.LogC
     schedule.start()
     await asyncio.sleep(20)
     assert sorted((await rig.shown()).values()) == [1, 2]
+    assert rebuilt.count("b") == 1
     await schedule.stop()
     assert "ZeroDivisionError" in caplog.text
 

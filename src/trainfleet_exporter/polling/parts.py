@@ -84,10 +84,10 @@ class PartStore:
         return too_long
 
     def fail(self, key: str) -> None:
-        """The poll of a part failed, or of all. Good values stay for `keep_polls` intervals from the first failure."""
+        """The poll of a part ("": of all) failed. Good values stay `keep_polls` intervals from the first failure on."""
         self._failed.add(key)
         shown = self._shown.get(key)
-        for each in self._shown.values() if shown is None else (shown,):
+        for each in (shown,) if shown else () if key else self._shown.values():
             each.stale_at = 0.0  # objects of a dated part may have been deleted
         if shown is not None and shown.failing_since is None:
             shown.failing_since = _now()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, FleetOf, at, job
 
 MACHINE = [{"Type": "Worker", "PodCount": 1, "EcsSpec": "ecs.gn6"}]
@@ -52,6 +54,24 @@ async def test_pods_that_cannot_be_used_are_counted_at_every_poll(fleet_of: Flee
                 await fleet.exporter.poll_once()
                 assert fleet.own("dropped_readings_total", collector="pods", reason="malformed") == polls
         assert len(await fleet.lines("pod_info")) == 3
+
+
+async def test_rows_without_histories_say_what_lasts(fleet_of: FleetOf) -> None:
+    """GetJob has the history, and is asked once here: a restart in place is over, the job runs, then it stops."""
+    cloud = Cloud()
+    cloud.jobs = [job("a", SubStatus="Restarting")]
+    restart = {"OccurTime": at(-100), "RestartDurationInSec": 0}
+    history = {"StatusHistory": [{"Status": "Running", "StartTime": at(-500)}]}
+    cloud.details["a"] = cloud.jobs[0] | {"RestartRecord": [restart], **history}
+    async with fleet_of(cloud) as fleet:
+        await fleet.exporter.poll_once()
+        for row, running in ({}, 400), ({"SubStatus": ""}, 460), ({"Status": "Stopping"}, 460):
+            cloud.jobs[0] |= row
+            await asyncio.sleep(60)
+            await fleet.runner("jobs").tick()
+            for phase, seconds in ("recovering", 160), ("running", running):
+                shown = await fleet.value(f'job_phase_seconds{{job_id="a",phase="{phase}"}}')
+                assert shown == pytest.approx(seconds, abs=1)
 
 
 async def test_only_codes_become_reasons_and_causes(fleet_of: FleetOf) -> None:

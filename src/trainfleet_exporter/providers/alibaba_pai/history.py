@@ -93,7 +93,8 @@ def details_of(history: Transitions, restarts: Restarts, *, is_restarting: bool 
     """The history of an answer of GetJob. While the job restarts in place, its last record without a result lasts."""
     statuses, records = dated(history, "start_time"), dated(restarts, "occur_time")
     times = [Interval("recovering", at, at + took) for record, at in records if (took := _seconds(record))]
-    if is_restarting and records and _recovery(*records[-1]) is None:
+    last_run = max([at for item, at in statuses if item.status == "Running"], default=0.0)
+    if is_restarting and records and records[-1][1] >= last_run and _recovery(*records[-1]) is None:
         times.append(Interval("recovering", records[-1][1], None))
     return Records(
         intervals=tuple(_intervals(statuses)) if statuses else None,

@@ -151,7 +151,7 @@ def quota(row: QuotaRow) -> Quota:
     types = None if row.quota_config is None else row.quota_config.workload_types
     return Quota(
         name=row.quota_name or "",
-        model="" if capacity.gpu in (None, "") else row.gpu_type or capacity.gpu_type or "",
+        model="" if capacity.gpu in (None, "") else row.gpu_type or "",
         workload_types=tuple(dict.fromkeys(name.lower() for name in types or () if name)) or (JOBS,),
         created=utc_time(row.gmt_created_time) or 0.0,
     )
@@ -159,9 +159,8 @@ def quota(row: QuotaRow) -> Quota:
 
 def pool(row: QuotaRow) -> list[object]:
     """A quota. Its capacity is ActualMinQuota, the resources that are bound to it now."""
-    details, pool_id = row.quota_details or QuotaDetails(), row.quota_id or ""
+    details, pool_id, model = row.quota_details or QuotaDetails(), row.quota_id or "", row.gpu_type or ""
     nodes, capacity = details.node_statistics or NodeStatistics(), details.actual_min_quota or ResourceConfig()
-    model = row.gpu_type or capacity.gpu_type or ""
     allocated = details.allocated_quota
     if allocated is None or all(each in (None, "") for each in (allocated.cpu, allocated.memory, allocated.gpu)):
         allocated = details.used_quota or ResourceConfig()  # UsedQuota is being retired in favour of AllocatedQuota

@@ -350,6 +350,8 @@ class Usage:
                 await (self._serve_jobs(space) if space is self._jobs else self._serve_pools(space))
             except NotReady as error:
                 poll.failed(space.namespace, error)
+                for key in space.feeds:
+                    poll.store.fail(key)
         asked = {key: space for space in self._spaces if space.served is not None for key in space.feeds}
         # Metrics that are read together all come near their end when a poll is over, and then all fail.
         read, most = (lambda part: self._read(asked[part.key], part)), self._fleet.at_once
