@@ -153,5 +153,5 @@ def test_time_without_accelerators_is_not_held() -> None:
     end = histories.end(preempted, BEGAN + 400)
     assert (end.held, end.lost) == (100, 0)
     stopped = replace(preempted, job_id="s", finished=BEGAN + 660)
-    _poll(histories, stopped, Records(_spans(("queued", 0, 60), ("running", 60, 60), ("preparing", 60, 60))), 700)
-    assert histories.end(stopped, BEGAN + 700).held == 600  # it prepared last, if only for a moment
+    _poll(histories, stopped, Records(_spans(("checking", 0, 60), ("queued", 60, 60), ("preparing", 60, 60))), 700)
+    assert histories.end(stopped, BEGAN + 700).held == 660  # it prepared last, if only for a moment

@@ -8,7 +8,7 @@ from collections import Counter
 import httpx
 import pytest
 
-from tests.providers.aws_sagemaker.cloud import CONFIG, RUNNING, Cloud, FleetOf, Row, failed, job
+from tests.providers.aws_sagemaker.cloud import CONFIG, RUNNING, Cloud, FleetOf, Row, failed, job, stage
 from tests.support.clock import START
 
 
@@ -38,7 +38,7 @@ async def test_how_a_job_ends_is_learned_by_its_last_change(fleet_of: FleetOf) -
         await fleet.runner("jobs").tick()
         await asyncio.sleep(60)
         live = dict(cloud.jobs[0])
-        ended = {"TrainingEndTime": START + 30, "LastModifiedTime": START + 30}
+        ended = {"SecondaryStatusTransitions": [stage("Starting", -60, 30)], "LastModifiedTime": START + 30}
         cloud.jobs[0] |= {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed", **ended}
         cloud.jobs[0]["FailureReason"] = "AlgorithmError: ExecuteUserScriptError: no such file /secret"
         await fleet.runner("jobs").tick()
