@@ -119,12 +119,12 @@ def _poll_of(ends: dict[float, float], when: float) -> tuple[float, float] | Non
 
 
 def _live_tally(answers: list[dict[str, Any]], since: float, until: float) -> Counter[tuple[str, str]]:
-    """Live jobs by workspace and the platform's word: the latest answer by a status or an end, within one poll."""
+    """Live jobs by workspace and the platform's word: the latest answer about each, within one poll."""
     latest: dict[str, tuple[str, str]] = {}
     for answer in answers:
         query = answer["query"]
         if answer["operation"] == "ListJobs" and since < answer["time"] <= until and query.get("PageSize") != "1":
-            for job_id, status, *_ in answer["rows"] if query.keys() & {"Status", "TimeRangeField", "JobIds"} else ():
+            for job_id, status, *_ in answer["rows"]:
                 latest[job_id] = (query["WorkspaceId"], status)
     return Counter(place for place in latest.values() if place[1] not in TERMINAL)
 
