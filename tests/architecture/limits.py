@@ -52,7 +52,7 @@ _REST = ("__init__", "model", "errors", "registry", "testing", "py.typed", "clou
 EXPORTER_GOAL = 24_000
 # fmt: off
 ROWS = (
-    Row("Alibaba PAI", 5_125, 1.652, 2_894, 2_900, _cloud("alibaba_pai")),
+    Row("Alibaba PAI", 5_125, 1.652, 2_889, 2_900, _cloud("alibaba_pai")),
     Row("Huawei ModelArts", 5_411, 1.587, 3_532, 2_700, _cloud("huawei_modelarts")),
     Row("AWS SageMaker", 2_531, 1.644, 1_923, 1_250, _cloud("aws_sagemaker")),
     Row("engines of clouds", 5_903, 1.465, 3_030, 2_900,
@@ -73,7 +73,7 @@ ROWS = (
         _in(_EXPORTER, "web/status_page/page.html", "web/status_page/style")),
     Row("simulator", 10_781, 1.685, 6_991, 7_000, ("src/trainfleet_simulator",)),
     Row("conformance kit", 2_745, 1.517, 1_800, 1_800, ("src/trainfleet_conformance",)),
-    Row("tests", 71_458, 1.612, 37_728, 38_000, ("tests",)),
+    Row("tests", 71_458, 1.612, 37_726, 38_000, ("tests",)),
     Row("benchmarks, fuzz, generator", 12_296, 2.163, 7_979, 8_000, ("benchmarks", "fuzz", "deploy/generator")),
     Row("second generator of detection", 0, 0.000, 977, 1_000, ("benchmarks/detection_second",)),
     Row("examples, receiver", 859, 1.742, 810, 859, ("examples", "deploy/__init__", "deploy/compose")),

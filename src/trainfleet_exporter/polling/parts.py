@@ -87,7 +87,7 @@ class PartStore:
         """The poll of a part ("": of all) failed. Good values stay `keep_polls` intervals from the first failure on."""
         self._failed.add(key)
         shown = self._shown.get(key)
-        for each in (shown,) if shown else () if key else self._shown.values():
+        for each in self._shown.values() if key == "" else filter(None, [shown]):
             each.stale_at = 0.0  # objects of a dated part may have been deleted
         if shown is not None and shown.failing_since is None:
             shown.failing_since = _now()

@@ -1,8 +1,8 @@
 """Jobs of DLC: ListJobs for live and ended ones, GetJob for pods and histories, ListEcsSpecs for sizes.
 
 Cost of a poll and workspace: one call for each of the ten live statuses and each further 100 jobs in it, one each for
-what was created (first: within a day) and what ended since the last poll, and a few for jobs that are in none. GetJob:
-once for each live job and cycle of `pods`, and once for each job that ended.
+what was created and what ended since the last poll, and a few for jobs that are in none. GetJob: once for each live job
+and cycle of `pods`, and once for each job that ended.
 
 The same field comes in different types from list and detail: RequestGPU "8" and 8.0, RequestMemory "512Gi" and 512.0
 (GiB), RestartTimes "1" and "1/10". Every field may be absent or null. Times are ISO 8601 texts.
@@ -367,8 +367,6 @@ EVER = "2000-01-01T00:00:00Z"
 """A StartTime before every job. Without one, ListJobs sees only what was created in the last 7 days."""
 _ONE_BY_ONE, _AT_ONCE = 10, 50
 """Up to so many missing jobs are looked up by GetJob, which is exact; more of them in lists of so many ids."""
-_DAY = 86_400.0
-"""Seconds. How far back jobs in other statuses are looked for at most."""
 _LAST_HISTORIES = 20
 """Ended jobs of a workspace whose last history is read in one poll; the ledger has the others without it."""
 
@@ -408,8 +406,6 @@ class Jobs:
     def __init__(self, api: Api, config: AlibabaPaiConfig, fleet: Workspaces, quotas: Topic[Mapping[str, Any]]) -> None:
         self._api, self._config, self._fleet, self._quotas = api, config, fleet, quotas
         self.jobs_expired, self._count_turns = fleet.expired, FairQueue()
-        self._others_since: dict[str, float] = {}
-        """By workspace, from when on jobs in other statuses are looked for (Unix time)."""
         fleet.histories.phase_of = lambda job: (
             "recovering" if job.status is Status.RESTARTING else history.PHASES.get(job.platform_status)
         )
@@ -436,14 +432,13 @@ class Jobs:
     async def _read_ends(self, read: WorkspaceRead) -> None:
         await self._read_ended(read)
         try:  # of the latest jobs in any status, those whose status no list is read by
-            since = iso_time(max(read.now - _DAY, self._others_since.get(read.part.key, 0.0)))
+            since = iso_time(read.now - max(OVERLAP, 2 * read.part.interval))
             with counting_unusable() as fields:
                 rows = (await self._list(read, {"StartTime": since}, read.lists_until)).rows
                 others = [row for row in rows.values() if row.status and row.status not in (*LIVE, *TERMINAL)]
                 if not others:
                     fields.clear()  # the other lists have counted them
             read.found |= await self._translate(read, others)
-            self._others_since[read.part.key] = read.now - OVERLAP
         except CloudError as error:
             read.part.lacks(read.ends, error)
         missing = set(read.pending) - read.found.keys()
