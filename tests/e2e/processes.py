@@ -19,19 +19,19 @@ from trainfleet_conformance.page import check
 from trainfleet_simulator import Simulator
 
 COMMAND = [sys.executable, "-m", "trainfleet_exporter"]
-PATIENCE = 60.0
-"""How long to wait for what takes a second on a quiet machine."""
+PATIENCE = 180.0
+"""How long to wait for what takes seconds on a quiet machine, or some intervals of polls."""
 
 
 def eventually(check: Callable[[], Any], *, what: str) -> Any:
     """The first truthy answer of `check`, asked again and again (real time: other processes do not step)."""
     end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
+    while (asked := time.monotonic()) < end:
         with contextlib.suppress(httpx.TransportError):
             found = check()
             if found:
                 return found
-        time.sleep(0.02)
+        time.sleep(max(0.02, time.monotonic() - asked))  # leave the processors to those that are waited for
     raise AssertionError(f"waited {PATIENCE:.0f} s in vain for {what}")
 
 

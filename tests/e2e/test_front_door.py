@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -30,20 +32,26 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 async def _come(port: int, number: int, *, drip: bytes) -> bytes:
     """Send a byte a second of it, till there is no more or the connection ends; what was answered."""
-    origin = (STRANGERS[number % len(STRANGERS)], 0)
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=origin)
-    answer = asyncio.create_task(reader.read(1))  # a byte sent after the answer could reset it away
-    try:
-        for byte in drip:
-            writer.write(bytes((byte,)))
-            await asyncio.wait([answer], timeout=1)
-            if answer.done():
-                break
-        return await answer + await reader.read()
-    except ConnectionError:
-        return b""
-    finally:
-        writer.close()
+    loop = asyncio.get_running_loop()
+
+    async def read() -> bytes:
+        answer = b""
+        with suppress(ConnectionError):  # after the answer: a byte that the server had not read resets the connection
+            while more := await loop.sock_recv(sock, 1000):
+                answer += more
+        return answer
+
+    with socket.socket() as sock:
+        sock.setblocking(False)
+        sock.bind((STRANGERS[number % len(STRANGERS)], 0))
+        await loop.sock_connect(sock, ("127.0.0.1", port))
+        reading = asyncio.create_task(read())
+        with suppress(ConnectionError):
+            for byte in drip:
+                await loop.sock_sendall(sock, bytes((byte,)))
+                if (await asyncio.wait([reading], timeout=1))[0]:
+                    break
+        return await reading
 
 
 async def _scrape(exporter: ExporterProcess) -> list[int]:
