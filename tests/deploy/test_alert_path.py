@@ -25,12 +25,7 @@ from tests.support.programs import need
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.world.jobs import Job
 
-SHORT: Mapping[str, str | int] = {
-    "bridge": "4s",
-    "idle_window": "4s",
-    "idle_for": "1s",
-    "starting_seconds": 1,
-}
+SHORT: Mapping[str, str | int] = {"bridge": "4s", "idle_window": "4s", "idle_for": "1s", "starting_seconds": 1}
 _LEFT = 600
 """The job that the test lets hang would run for at least this many more seconds."""
 

@@ -102,10 +102,7 @@ JOB = {"provider": "p", "job_id": "j", "pool_id": "q"}
                 _of("TrainfleetCollectorStale", provider="p", collector="jobs"),
                 _of("TrainfleetCredentialsExpiring", provider="p"),
             ],
-            [
-                _of("TrainfleetProviderDown", provider="other"),
-                _of("TrainfleetJobIdle", **{**JOB, "provider": "third"}),
-            ],
+            [_of("TrainfleetProviderDown", provider="other"), _of("TrainfleetJobIdle", **{**JOB, "provider": "third"})],
             id="the exporter of a provider is down",
         ),
         pytest.param(
@@ -156,10 +153,7 @@ JOB = {"provider": "p", "job_id": "j", "pool_id": "q"}
         pytest.param(
             _of("TrainfleetDeviceUnhealthy", pod_id="j-0", device="3", **JOB),
             [_of("TrainfleetPodStraggling", pod_id="j-0", **JOB)],
-            [
-                _of("TrainfleetPodStraggling", pod_id="j-1", **JOB),
-                _of("TrainfleetJobSlowed", **JOB),
-            ],
+            [_of("TrainfleetPodStraggling", pod_id="j-1", **JOB), _of("TrainfleetJobSlowed", **JOB)],
             id="a device is unhealthy",
         ),
         pytest.param(

@@ -6,7 +6,6 @@ every scrape that fell between polls, each `trainfleet_jobs` series is compared 
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections import Counter
@@ -163,15 +162,9 @@ def _compare_finished(jobs: list[Any], ends: dict[float, float], answers: list[d
 
 
 def test_the_tally_takes_the_latest_answer_of_a_poll() -> None:
-    def answer(time: float, workspace: str, *rows: list[str], size: str = "100") -> dict[str, Any]:
-        query = {"WorkspaceId": workspace, "PageSize": size}
-        return {"operation": "ListJobs", "time": time, "query": query, "rows": list(rows)}
-
+    told = "1 100 old Running, 11 100 a Queuing, 11 100 b Running, 12 100 a Running, 13 100 b Failed, 13 1 c Running"
     answers = [
-        answer(1, "w", ["old", "Running", ""]),
-        answer(11, "w", ["a", "Queuing", ""], ["b", "Running", ""]),
-        answer(12, "w", ["a", "Running", ""]),
-        answer(13, "w", ["b", "Failed", ""]),
-        answer(13, "w", ["c", "Failed", ""], size="1"),
+        {"operation": "ListJobs", "time": int(time), "query": {"WorkspaceId": "w", "PageSize": size}, "rows": [row]}
+        for time, size, *row in map(str.split, told.split(","))
     ]
-    assert _live_tally(json.loads(json.dumps(answers)), 10, 20) == {("w", "Running"): 1}
+    assert _live_tally(answers, 10, 20) == {("w", "Running"): 1}

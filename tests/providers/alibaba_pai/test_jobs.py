@@ -68,18 +68,25 @@ async def test_gpus_that_cannot_be_read_are_unknown(fleet_of: FleetOf) -> None:
 
 async def test_job_that_changes_during_a_sweep_has_its_latest_state(fleet_of: FleetOf) -> None:
     cloud = Cloud()
-    cloud.jobs = [job("a", "Queuing")]
+    cloud.jobs = [job("a", "Queuing"), job("b", GmtCreateTime=at(-60)), job("c", GmtCreateTime=at(-60))]
 
     def move(operation: str, query: dict[str, str]) -> None:
         if query.get("Status") == "Bidding":
             cloud.jobs[0]["Status"] = "Running"
+        elif operation == "ListJobs" and not query.keys() & {"Status", "TimeRangeField"}:  # the last list
+            cloud.jobs[1]["Status"] = "Queuing"
+            cloud.jobs[2] |= {"Status": "Failed", "GmtFinishTime": at(0)}
 
     cloud.answer = move
     async with fleet_of(cloud) as fleet:
-        assert await fleet.exporter.poll_once()
-        assert len(await fleet.lines('job_status{provider="p",job_id="a"')) == 1
-        assert await fleet.value(RUNNING) == 1
-        assert await fleet.value('jobs{workspace_id="1",status="queued",platform_status="Queuing"}') == 0
+        for _ in range(2):
+            assert await fleet.exporter.poll_once()
+            assert len(await fleet.lines('job_status{provider="p",job_id="a"')) == 1
+            for job_id, status in ("a", "running"), ("b", "queued"), ("c", "failed"):
+                assert await fleet.value(f'job_status{{job_id="{job_id}",status="{status}"}}') == 1
+            assert await fleet.value(RUNNING) == 1
+            assert await fleet.value('jobs{workspace_id="1",status="queued",platform_status="Queuing"}') == 1
+            assert await fleet.value('jobs_finished_total{workspace_id="1",status="failed"}') == 1
 
 
 async def test_live_statuses_are_swept_in_the_order_of_a_jobs_life(fleet_of: FleetOf) -> None:

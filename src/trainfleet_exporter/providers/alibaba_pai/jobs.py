@@ -431,14 +431,15 @@ class Jobs:
 
     async def _read_ends(self, read: WorkspaceRead) -> None:
         await self._read_ended(read)
-        try:  # of the latest jobs in any status, those whose status no list is read by
+        try:  # of the latest jobs in any status, what the lists did not say: other statuses, and later ones
             since = iso_time(read.now - max(OVERLAP, 2 * read.part.interval))
+            known = {key: (each.platform_status,) for key, (each, _) in read.found.items()}
             with counting_unusable() as fields:
                 rows = (await self._list(read, {"StartTime": since}, read.lists_until)).rows
-                others = [row for row in rows.values() if row.status and row.status not in (*LIVE, *TERMINAL)]
-                if not others:
+                news = [row for key, row in rows.items() if row.status and row.status not in known.get(key, TERMINAL)]
+                if not news:
                     fields.clear()  # the other lists have counted them
-            read.found |= await self._translate(read, others)
+            read.found |= await self._translate(read, news)
         except CloudError as error:
             read.part.lacks(read.ends, error)
         missing = set(read.pending) - read.found.keys()
@@ -545,8 +546,7 @@ class Jobs:
         await self._count_turns.read_each(poll, ids, read, at_once=self._fleet.at_once)
 
     def pods(self, interval: float) -> EachJob:
-        """Pods and histories of live jobs (GetJob). Jobs that hold resources come before those that wait, new before
-        old."""
+        """Pods and histories of live jobs (GetJob): those that hold resources before waiting ones, new before old."""
         return EachJob("pods", self._fleet, interval, self._read_pods, max_jobs=self._config.collectors.pods.max_jobs)
 
     async def _read_pods(self, part: Part) -> None:
