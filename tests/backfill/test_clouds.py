@@ -78,6 +78,13 @@ def test_stages_of_a_spot_job_prove_its_life() -> None:
     phases = {each.phase: each.seconds for each in life.phases}
     assert phases == {"preparing": 20, "running": 20, "queued": 20, "finishing": 10}
     assert _proven(life)["phase_seconds"][1] == 70
+    for state, kept, held in ("Reused", 30, [True, False]), ("Terminated", None, [None]), ("Available", None, [True]):
+        row["WarmPoolStatus"] = {"Status": state, "ResourceRetainedBillableTimeInSeconds": kept}
+        life = sagemaker.job_life(payload(row, sagemaker.TrainingJob), ())
+        assert life is not None
+        assert [each.holds_resources for each in life.spells[7:]] == held
+        assert life.until == (None if state == "Available" else MIDNIGHT + 70 + (kept or 0))
+        assert life.ceased == MIDNIGHT + 70
 
 
 def _pai(**row: Any) -> Life:

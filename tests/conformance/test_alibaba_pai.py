@@ -61,10 +61,5 @@ class TestAlibabaPai(ProviderConformance):
             "region": "cn-hangzhou",
             "credentials": {"access_key_id": KEY_ID, "access_key_secret": self.secret("access key secret")},
             "endpoints": dict.fromkeys(("dlc", "paistudio", "aiworkspace", "cloudmonitor"), url),
-            "collectors": {
-                "job_counts": every,
-                "pods": every,
-                "usage": every,
-                "nodes": every | {"enabled": True},
-            },
+            "collectors": {"job_counts": every, "pods": every, "usage": every, "nodes": every | {"enabled": True}},
         }

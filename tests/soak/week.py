@@ -66,11 +66,7 @@ def run(setting: Setting, folder: Path, say: Callable[[str], None] = lambda line
     """Let the days pass. `say` prints the progress."""
     began = perf_counter()
     polls: Counter[str] = Counter()
-    with (
-        logbook() as book,
-        _counting_polls(polls),
-        patch.object(schedule, "_EXPIRY_INTERVAL", _TICK),
-    ):
+    with logbook() as book, _counting_polls(polls), patch.object(schedule, "_EXPIRY_INTERVAL", _TICK):
         week = run_stepped(lambda: _run(setting, folder, book, say), start=_START)
     week.done.update(polls)
     week.complaints.update(book.unexpected)

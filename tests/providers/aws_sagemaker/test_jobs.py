@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
+from pathlib import Path
 
 import httpx
 import pytest
@@ -92,12 +94,13 @@ async def test_unlisted_job_is_looked_up_until_its_end_is_known(
         assert await fleet.value('job_status{job_id="a",status="failed"}') == 1
 
 
-async def test_job_with_a_warm_pool_holds_its_accelerators(fleet_of: FleetOf) -> None:
+async def test_job_with_a_warm_pool_holds_its_accelerators(fleet_of: FleetOf, tmp_path: Path) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", "Completed", "Completed", WarmPoolStatus={"Status": "Available"}, LastModifiedTime=START)]
-    cloud.jobs[0]["Tags"] = [{"Key": "team", "Value": "llm"}]
+    cloud.jobs[0] |= {"Tags": [{"Key": "team", "Value": "llm"}], "TrainingEndTime": START}
     cloud.is_of_models = False  # their patterns of tags are those of Java
-    async with fleet_of(cloud, "global: {metrics: {job_labels: [team]}}\n" + CONFIG) as fleet:
+    config = f"global: {{ledger_file: {tmp_path / 'ledger'}, metrics: {{job_labels: [team]}}}}\n{CONFIG}"
+    async with fleet_of(cloud, config) as fleet:
         for _ in range(3):
             await fleet.runner("jobs").tick()
             await asyncio.sleep(1000)
@@ -106,10 +109,12 @@ async def test_job_with_a_warm_pool_holds_its_accelerators(fleet_of: FleetOf) ->
         assert await fleet.value('job_requested_nodes{job_id="a"}') == 2
         assert len(cloud.called("DescribeTrainingJob")) == 1  # once its end is too old to be in the search
         assert await fleet.value('job_labels{job_id="a",label_team="llm"}') == 1  # which that response lacks
-        cloud.jobs[0]["WarmPoolStatus"] = {"Status": "Terminated"}
+        cloud.jobs[0]["WarmPoolStatus"] = {"Status": "Terminated", "ResourceRetainedBillableTimeInSeconds": 1800}
         await fleet.runner("jobs").tick()
         assert await fleet.value('job_holds_resources{job_id="a"}') == 0
         assert await fleet.value('job_requested_nodes{job_id="a"}') is None
+    ended = json.loads((tmp_path / "ledger").read_text())
+    assert (ended["ended"], ended["held_seconds"]) == ("2026-01-02T03:34:05Z", 500.0 + 1800)
 
 
 async def test_finished_jobs_are_counted_by_three_calls(fleet_of: FleetOf) -> None:

@@ -225,4 +225,3 @@ class Calls:
         async for rows in pages_by_token(read, operation):
             for row in rows:
                 yield row
-            del rows  # to free memory before the next call

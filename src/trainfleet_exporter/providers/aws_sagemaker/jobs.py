@@ -69,6 +69,10 @@ class Tag(Answer):
     value: str | None = None
 
 
+class WarmPool(State):
+    resource_retained_billable_time_in_seconds: float | None = None
+
+
 class TrainingJob(Answer):
     """A job of Search, or the response of DescribeTrainingJob, which has no tags."""
 
@@ -80,7 +84,7 @@ class TrainingJob(Answer):
     labeling_job_arn: str | None = None
     auto_ml_job_arn: str | None = field(name="AutoMLJobArn", default=None)
     resource_config: ResourceConfig | None = None
-    warm_pool_status: State | None = None
+    warm_pool_status: WarmPool | None = None
     creation_time: float | None = None
     last_modified_time: float | None = None
     training_start_time: float | None = None
@@ -101,9 +105,7 @@ class TotalHits(Answer):
 
 
 class SearchPage(page_of("Results", SearchRecord)):  # type: ignore[misc]  # a class that is made
-    """`total_hits` is the number of results of all pages, or a lower bound."""
-
-    total_hits: TotalHits | None = None
+    total_hits: TotalHits | None = None  # the number of results of all pages, or a lower bound
 
 
 # Words.
@@ -197,7 +199,10 @@ def translate(row: TrainingJob) -> tuple[Job, Records | None] | None:
         accelerators=accelerators_of(asked),
         tags=tuple((tag.key, tag.value or "") for tag in row.tags or () if tag is not None and tag.key),
     )
-    return job, None if row.secondary_status_transitions is None else _records(stages)
+    pool = row.warm_pool_status or WarmPool()
+    kept = amount(pool.resource_retained_billable_time_in_seconds)
+    released = None if job.finished is None or kept is None else job.finished + kept
+    return job, None if row.secondary_status_transitions is None else _records(stages, released)
 
 
 def _holds(row: TrainingJob, status: Status, stages: Sequence[Stage]) -> bool | None:
@@ -265,11 +270,10 @@ def stages_of(row: TrainingJob) -> list[Stage]:
     return stages
 
 
-def _records(stages: Sequence[Stage]) -> Records:
+def _records(stages: Sequence[Stage], released: float | None) -> Records:
     """Return the history: what time was spent on, faults, and the times from them to the next training or the end."""
     intervals = [Interval(each.phase, each.start, each.end, holds=each.holds) for each in stages if each.phase]
-    faults: list[JobFault] = []
-    recoveries: list[Recovery] = []
+    faults, recoveries = list[JobFault](), list[Recovery]()
     began, before = None, ""
     for word, status, _, start, _, _ in stages:
         if word in CAUSES:
@@ -280,7 +284,7 @@ def _records(stages: Sequence[Stage]) -> Records:
             recoveries.append(Recovery(began, "restart", "success" if word == "Training" else "failed", start - began))
             began = None
         before = word
-    return Records(intervals=tuple(intervals) or None, faults=tuple(faults), recoveries=tuple(recoveries))
+    return Records(tuple(intervals) or None, tuple(faults), tuple(recoveries), released=released)
 
 
 def job_life(row: TrainingJob, shown_tags: Collection[str]) -> Life | None:
@@ -294,11 +298,17 @@ def job_life(row: TrainingJob, shown_tags: Collection[str]) -> Life | None:
         until = min([moment for moment in (end, now.finished) if moment is not None], default=None)
         if until is None or until > start:
             spells.append(Spell(start, until, status, word, None if status is Status.UNKNOWN else held))
+    released = records.released if records else None
     if now.finished is not None:
-        holds = now.holds_resources if row.warm_pool_status is None else None  # no field says until when a pool held
-        spells.append(Spell(now.finished, None, now.status, now.platform_status, holds))
+        since = max(now.finished, released or 0.0)
+        if since > now.finished:
+            spells.append(Spell(now.finished, since, now.status, now.platform_status, True))
+        is_over = released is not None or row.warm_pool_status is None
+        holds = now.holds_resources or (False if is_over else None)  # None: it held a pool, nothing says until when
+        spells.append(Spell(since, None, now.status, now.platform_status, holds))
     job, _ = translate(replace(row, training_job_status=IN_PROGRESS, secondary_status="Training")) or translated
-    return life_of(job, now, spells, (records and records.intervals) or (), shown_tags)
+    life = life_of(job, now, spells, (records and records.intervals) or (), shown_tags)
+    return replace(life, until=life.until and max(life.until, released or 0.0))
 
 
 # Calls and collectors.
@@ -344,6 +354,7 @@ def hosts(nodes: float | None) -> list[str]:
 class Jobs:
     def __init__(self, config: AwsSageMakerConfig, sagemaker: Calls, fleet: Workspaces) -> None:
         self._calls, self._fleet, self._window = sagemaker, fleet, config.job_window
+        self.jobs_expired = fleet.expired
 
     @collector("jobs")
     async def jobs(self, poll: Poll) -> None:
@@ -352,15 +363,9 @@ class Jobs:
 
         await self._fleet.poll_jobs(poll, lambda read: self._search(read, LIVE), self._read_ends, pods)
 
-    def jobs_expired(self, key: str) -> None:
-        self._fleet.expired(key)
-
     @collector("job_counts")
     async def job_counts(self, poll: Poll) -> None:
-        """Count the ended jobs by status: three calls for any number of jobs.
-
-        Search only estimates large numbers: such a status is left out.
-        """
+        """Ended jobs by status, in three calls. Search only estimates large numbers: such a status is left out."""
         async with poll.part(WORKSPACE_ID) as part:
             counts = []
             since = _since("CreationTime", self._fleet.clock.now() - self._window)

@@ -145,10 +145,7 @@ def group_pool(
 
 
 def plan_pool(row: TrainingPlan) -> tuple[Pool, PoolAmounts] | None:
-    """Translate a training plan to a pool, with its capacity and use.
-
-    Only an active plan has instances. Other plans wait for theirs, or got none.
-    """
+    """Only an active plan has instances. Other plans wait for theirs, or got none."""
     if not row.training_plan_name:
         return None
     parts = [part or ReservedCapacity() for part in row.reserved_capacity_summaries or ()]
@@ -177,7 +174,6 @@ def plan_pool(row: TrainingPlan) -> tuple[Pool, PoolAmounts] | None:
 
 
 def cluster_node(cluster: str, row: ClusterNode, groups: Groups) -> Node:
-    """Translate a row of ListClusterNodes."""
     kind, status = row.instance_type or "", STATUS.get(row.word, PoolStatus.UNKNOWN)
     group, expires = groups.get(row.instance_group_name, (_NO_GROUP, None))
     threads = next((each.threads_per_core for each in group.types if each.instance_type == kind), None)
