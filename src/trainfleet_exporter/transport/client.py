@@ -97,7 +97,7 @@ class ApiClient:
         """Return the JSON object of a good response as `into` (see transport.payload), by `deadline` (loop time).
 
         For an empty response, if `Call.may_be_empty` allows it, return `into()`. Raises only CloudError. Transient
-        errors are tried again twice, unless the poll has given the operation up (Caller): the last real one is raised.
+        ones, but no timeouts, are tried again twice, till the poll gives the operation up (Caller): the last real one.
         """
         try:
             mark = await self._prepare(call, deadline)
