@@ -22,6 +22,6 @@ def test_entries_that_share_their_labels_are_added_up() -> None:
     pods = JobPods(job_id="a", requested=(RoleCount("Worker", 2), RoleCount("Worker", 3), RoleCount("PS", 1)))
     queue = PoolQueue("a", (Accelerators("gpu", "A10", 8), Accelerators("gpu", "L20", 0.5), Accelerators("npu", "", 0)))
     read = {family.name: family.read for family in FAMILIES}
-    assert list(read["trainfleet_job_requested_accelerators"](job)) == [(("gpu", "A10"), 12)]
-    assert list(read["trainfleet_job_requested_pods"](pods)) == [(("Worker",), 5), (("PS",), 1)]
-    assert list(read["trainfleet_pool_queued_accelerators"](queue)) == [(("gpu",), 8.5), (("npu",), 0)]
+    assert read["trainfleet_job_requested_accelerators"]([job], "a") == (["a"], [("gpu", "A10")], [12])
+    assert read["trainfleet_job_requested_pods"]([pods], "a") == (["a"] * 2, [("Worker",), ("PS",)], [5, 1])
+    assert read["trainfleet_pool_queued_accelerators"]([queue], "a") == (["a"] * 2, [("gpu",), ("npu",)], [8.5, 0])

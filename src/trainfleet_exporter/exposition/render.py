@@ -12,13 +12,13 @@ from typing import Any
 from trainfleet_exporter.exposition.blocks import CHUNK_BYTES
 from trainfleet_exporter.exposition.text import cut, escape_label, format_value, format_values, is_plain, is_too_long
 from trainfleet_exporter.families import FAMILIES, KEYS, MetricFamily
-from trainfleet_exporter.families.family import is_denied
+from trainfleet_exporter.families.family import Samples, is_denied
 from trainfleet_exporter.model import ClassicHistogram, Readings, Subject
 
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_]")
 """What a label name cannot hold."""
-_NUMBER_BYTES = 24
-"""The most that a value and the ends of its line take."""
+_AT_ONCE = 1000
+"""Objects that are rendered together: the lines of all would take much memory, and objects stay in the fast caches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,12 @@ class Rendered:
             self.series += lines
             self.lines.setdefault(family, []).extend(_texts("".join(pieces).encode()))
 
+    def add_column(self, family: str, names: Sequence[str], ends: Sequence[str], values: Sequence[float]) -> None:
+        """Append a line for each value, with the labels of its object, and its further labels and what closes them."""
+        pieces = [f"{family}{{", "", "", "", "\n"] * len(names)
+        pieces[1::5], pieces[2::5], pieces[3::5] = names, ends, format_values(values)
+        self.add(family, pieces, len(names))
+
 
 class Renderer:
     """Renders objects of the model by the table of families, as the settings allow."""
@@ -55,7 +61,7 @@ class Renderer:
         self._job_labels = frozenset(settings.job_labels)
         self._families: defaultdict[type, list[MetricFamily]] = defaultdict(list)
         for family in FAMILIES:
-            if not is_denied(family.name, settings.deny):
+            if not is_denied(family.name, settings.deny) and (settings.job_labels or family.labels is not None):
                 self._families[family.of].append(family)
 
     def render(self, provider: str, objects: Sequence[object]) -> Rendered:
@@ -68,51 +74,43 @@ class Renderer:
         for found in objects:
             by_class[type(found)].append(found)
         columns: list[Readings] = by_class.pop(Readings, [])
-        for of, group in by_class.items():
+        for of, found in by_class.items():
             names, keys = KEYS[of]
             naming = _Naming(provider, names)
-            named = [(naming.labels(keys(found)), found) for found in group] if self._families[of] else []
-            kept = [(labels, found) for labels, found in named if labels]
-            rendered.too_long += len(named) - len(kept)
-            for shown in self._families[of]:
-                samples = [(labels, *sample) for labels, found in kept for sample in shown.read(found)]
-                self._write(shown, samples, rendered)
+            for start in range(0, len(found) if self._families[of] else 0, _AT_ONCE):
+                group = found[start : start + _AT_ONCE]
+                labels = [naming.labels(keys(each)) for each in group]
+                rendered.too_long += labels.count("")
+                kept, labels = list(compress(group, labels)), list(filter(None, labels))
+                for shown in self._families[of]:
+                    self._write(shown, shown.read(kept, labels), rendered)
         for column in columns:
             for family in [each for each in self._families[column.of] if each.field == column.field]:
                 naming, kind = _Naming(provider, KEYS[column.of][0]), (column.accelerator,) if family.labels else ()
-                head, end = f"{family.name}{{", f"{_Further(family.labels, self._job_labels).labels(kind)}}} "
-                labels = [subject.labels or naming.write(subject) for subject in column.subjects]
-                rendered.too_long += labels.count("")
-                # The lines of all readings together would take much memory: those of one text at a time.
-                step = CHUNK_BYTES // (len(head + end) + max(map(len, labels), default=0) + _NUMBER_BYTES) or 1
-                for start in range(0, len(labels), step):
-                    within = labels[start : start + step]
-                    numbers = format_values(list(compress(column.values[start : start + step], within)))
-                    pieces = [head, "", end, "", "\n"] * len(numbers)
-                    pieces[1::5], pieces[3::5] = filter(None, within), numbers
-                    rendered.add(family.name, pieces, len(numbers))
+                end = f"{_Further(family.labels, self._job_labels).labels(kind)}}} "
+                for start in range(0, len(column.subjects), _AT_ONCE):
+                    subjects = column.subjects[start : start + _AT_ONCE]
+                    labels = [subject.labels or naming.write(subject) for subject in subjects]
+                    rendered.too_long += labels.count("")
+                    values = list(compress(column.values[start : start + _AT_ONCE], labels))
+                    rendered.add_column(family.name, list(filter(None, labels)), [end] * len(values), values)
         return rendered
 
-    def _write(
-        self, family: MetricFamily, samples: Sequence[tuple[str, tuple[str, ...], Any]], rendered: Rendered
-    ) -> None:
+    def _write(self, family: MetricFamily, samples: Samples, rendered: Rendered) -> None:
         """Write samples of a family: the labels of their objects, the values of further labels, the values."""
-        writer = _Further(family.labels, self._job_labels)
-        # Many samples have the same further labels.
-        texts = {each: writer.labels(each) for each in {further for _, further, _ in samples}}
-        if writer.cuts:
-            rendered.too_long += sum([writer.cuts[further] for _, further, _ in samples])
+        names, further, values = samples
         if family.kind == "histogram":
-            lines = [line for of, _, shown in samples for line in _histogram_lines(family.name, of, shown)]
-        else:
-            head, is_open = f"{family.name}{{", family.labels is None
-            numbered = zip(samples, format_values([value for _, _, value in samples]), strict=True)
-            lines = [
-                f"{head}{of}{texts[further]}}} {number}\n"
-                for (of, further, _), number in numbered
-                if texts[further] or not is_open
-            ]
-        rendered.add(family.name, lines, len(lines))
+            lines = [line for each in zip(names, values, strict=True) for line in _histogram_lines(family.name, *each)]
+            rendered.add(family.name, lines, len(lines))
+            return
+        writer = _Further(family.labels, self._job_labels)
+        texts = {each: f"{writer.labels(each)}}} " for each in set(further)}  # many samples have the same
+        rendered.too_long += sum([writer.cuts[each] for each in further]) if writer.cuts else 0
+        ends = ["} "] * len(names) if family.labels == () else [texts[each] for each in further]
+        if family.labels is None:  # an object may have none of the labels that are shown
+            has_any = [end != "} " for end in ends]
+            names, ends, values = ([*compress(column, has_any)] for column in (names, ends, values))
+        rendered.add_column(family.name, names, ends, values)
 
 
 class _Naming:

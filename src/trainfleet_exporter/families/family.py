@@ -1,22 +1,23 @@
 """A family: one metric, its model class, and the way to read its values.
 
-A read function is pure, and cannot fail on an object with valid types. It yields `(values of the additional labels,
-value)`, and nothing for a value that the platform did not report.
+A read function is pure, and cannot fail on objects with valid types. It takes objects of one class and the labels
+that name each, and returns columns: for each sample these labels, the values of the additional labels (nothing if the
+family has none), and the value. An object has no sample of a value that the platform did not report.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import compress
 from operator import attrgetter
 from typing import Any, Literal
 
 from trainfleet_exporter import model
-from trainfleet_exporter.model import ClassicHistogram
 
-Samples = Iterable[tuple[tuple[str, ...], float | ClassicHistogram]]
-Read = Callable[[Any], Samples]
+Samples = tuple[Sequence[str], Sequence[tuple[str, ...]], Sequence[Any]]
+Read = Callable[[Sequence[Any], Sequence[str]], Samples]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +81,23 @@ def number(path: str, *labels: str) -> Read:
     (`values.cpu`)."""
     get, get_labels = attrgetter(path), _values(*labels)
 
-    def read(found: Any) -> Samples:
-        value = get(found)
-        return () if value is None else ((get_labels(found), value),)
+    def read(found: Sequence[Any], names: Sequence[str]) -> Samples:
+        values = list(map(get, found))
+        if None in values:
+            given = [value is not None for value in values]
+            found, names, values = (list(compress(column, given)) for column in (found, names, values))
+        return names, list(map(get_labels, found)) if labels else (), values
 
     return read
 
 
 def flag(path: str) -> Read:
     """Reads one optional truth as 1 or 0."""
-    get = attrgetter(path)
+    read_truth = number(path)
 
-    def read(found: Any) -> Samples:
-        value = get(found)
-        return () if value is None else (((), 1 if value else 0),)
+    def read(found: Sequence[Any], names: Sequence[str]) -> Samples:
+        names, further, values = read_truth(found, names)
+        return names, further, list(map(int, values))
 
     return read
 
@@ -101,16 +105,17 @@ def flag(path: str) -> Read:
 def info(*paths: str) -> Read:
     """Always one sample of value 1, whose labels are the attributes named."""
     get_labels = _values(*paths)
-    return lambda found: ((get_labels(found), 1),)
+    return lambda found, names: (names, list(map(get_labels, found)), [1] * len(names))
 
 
 def word(path: str) -> Read:
     """Reads one sample of value 1 that carries a text as its label; none where the text is empty."""
     get = attrgetter(path)
 
-    def read(found: Any) -> Samples:
-        value = get(found)
-        return (((value,), 1),) if value else ()
+    def read(found: Sequence[Any], names: Sequence[str]) -> Samples:
+        words = list(map(get, found))
+        shown = [(each,) for each in words if each]
+        return list(compress(names, words)), shown, [1] * len(shown)
 
     return read
 
@@ -120,12 +125,15 @@ def amounts(path: str, *labels: str, value: str = "count", zeros: bool = True) -
     added up, because a series may occur only once on a page."""
     get_entries, get_labels, get = attrgetter(path), _values(*labels), attrgetter(value)
 
-    def read(found: Any) -> Samples:
-        total: dict[tuple[str, ...], float | int] = {}
-        for entry in get_entries(found):
-            key = get_labels(entry)
-            total[key] = total.get(key, 0) + get(entry)
-        return total.items() if zeros else [sample for sample in total.items() if sample[1]]
+    def read(found: Sequence[Any], names: Sequence[str]) -> Samples:
+        samples: list[tuple[str, tuple[str, ...], float | int]] = []
+        for name, each in zip(names, found, strict=True):
+            total: dict[tuple[str, ...], float | int] = {}
+            for entry in get_entries(each):
+                key = get_labels(entry)
+                total[key] = total.get(key, 0) + get(entry)
+            samples += [(name, *sample) for sample in total.items() if zeros or sample[1]]
+        return [each[0] for each in samples], [each[1] for each in samples], [each[2] for each in samples]
 
     return read
 

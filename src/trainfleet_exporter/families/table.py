@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from trainfleet_exporter.families.family import (
@@ -49,9 +49,9 @@ _UNREPORTED = "Absent if the platform does not report it."
 _CURRENT = "Absent for the other statuses."
 
 
-def _tags(found: Job) -> Samples:
+def _tags(found: Sequence[Job], names: Sequence[str]) -> Samples:
     # Names and values in turn: the renderer picks those that the config selects.
-    return ((tuple(chain.from_iterable(found.tags)), 1),) if found.tags else ()
+    return names, [tuple(chain.from_iterable(each.tags)) for each in found], [1] * len(names)
 
 
 def _row(name: str, meaning: str, of: type, read: Read, *labels: str) -> MetricFamily:
@@ -199,10 +199,7 @@ FAMILIES: tuple[MetricFamily, ...] = (
     _row("pod_info", "Role, node and address of a pod; always 1.", Pod, info(*_PLACE), *_PLACE),
     _row("pod_status", f"1 for the current status of a pod. {_CURRENT}", Pod, word("status"), "status"),
     _row(
-        "pod_evicted",
-        f"1 if a pod or a pod that it replaced was evicted, else 0. {_UNREPORTED}",
-        Pod,
-        flag("evicted"),
+        "pod_evicted", f"1 if a pod or a pod that it replaced was evicted, else 0. {_UNREPORTED}", Pod, flag("evicted")
     ),
     _row(
         "pod_evictions_total",
@@ -228,10 +225,7 @@ FAMILIES: tuple[MetricFamily, ...] = (
         "status",
     ),
     _row(
-        "pool_allocated_nodes",
-        f"Nodes of a pool that have workloads. {_UNREPORTED}",
-        Pool,
-        number("allocated_nodes"),
+        "pool_allocated_nodes", f"Nodes of a pool that have workloads. {_UNREPORTED}", Pool, number("allocated_nodes")
     ),
     _row("pool_empty_nodes", f"Nodes of a pool that have no workloads. {_UNREPORTED}", Pool, number("empty_nodes")),
     _row(

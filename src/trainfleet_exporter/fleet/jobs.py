@@ -172,11 +172,11 @@ class JobTracker:
 
 
 def job_filter(scope: JobsScope) -> Callable[[Job], bool]:
-    """A test for jobs: in `include` every key that is given must match, in `exclude` one that matches is enough.
-
-    A key matches when one entry of its list does; names are regular expressions that match as a whole.
-    """
+    """A test for jobs: in `include` every key that is given must match, in `exclude` one is enough. A key matches when
+    one entry of its list does; names are regular expressions that match as a whole."""
     include, exclude = list(_criteria(scope.include)), list(_criteria(scope.exclude))
+    if not include and not exclude:
+        return lambda job: True
     return lambda job: all(matches(job) for matches in include) and not any(matches(job) for matches in exclude)
 
 

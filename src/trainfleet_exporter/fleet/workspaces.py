@@ -245,10 +245,10 @@ class Workspaces:
     def _drop_taken(self, read: WorkspaceRead) -> None:
         """Drop jobs of another workspace, and those that another one shows. No await may follow until an update."""
         others = [each for each in self._trackers.values() if each is not read.tracker and not each.expired]
-        for job_id, (job, _) in list(read.found.items()):
-            if job.workspace_id != read.part.key or any(job_id in each.live or job_id in each.ended for each in others):
-                del read.found[job_id]
-                read.part.dropped("duplicate")
+        taken = [read.found.keys() & known.keys() for each in others for known in (each.live, each.ended)]
+        wrong = {key for key, (job, _) in read.found.items() if job.workspace_id != read.part.key}.union(*taken)
+        read.found = {key: each for key, each in read.found.items() if key not in wrong} if wrong else read.found
+        read.part.dropped("duplicate", len(wrong))
 
     def _changed(self) -> None:
         trackers = [each for each in self._trackers.values() if not each.expired]

@@ -48,7 +48,7 @@ def as_number(given: Any) -> float | None:
             value = float(value) if value.isascii() and len(value) < _LONGEST_NUMBER else None
         except ValueError:
             value = None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
         return float(value)

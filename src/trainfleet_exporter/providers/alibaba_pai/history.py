@@ -85,7 +85,7 @@ CAUSES: Sequence[tuple[re.Pattern[str], Cause]] = (
 
 def records_of(history: Transitions) -> Records | None:
     """The history of a row of ListJobs: StatusHistory, if the row has it."""
-    statuses = dated(history, "start_time")
+    statuses = dated(history, "start_time") if history else None
     return Records(intervals=tuple(_intervals(statuses)), released=_released(statuses)) if statuses else None
 
 

@@ -204,7 +204,7 @@ def ecs_size(row: EcsSpec) -> Size:
 def needs_sizes(row: JobRow) -> bool:
     """Return whether only its machine types say what a job asked for."""
     specs = [spec for spec in row.job_specs or () if spec is not None and spec.ecs_spec]
-    return any(not (each := spec.resource_config) or not any((each.cpu, each.memory, each.gpu)) for spec in specs)
+    return True in [not (each := spec.resource_config) or not (each.cpu or each.memory or each.gpu) for spec in specs]
 
 
 def role_size(spec: JobSpec | None, sizes: Mapping[str, Size]) -> Size:
@@ -215,13 +215,13 @@ def role_size(spec: JobSpec | None, sizes: Mapping[str, Size]) -> Size:
         return Size()
     config, each = spec.resource_config, sizes.get(spec.ecs_spec or "", Size())
     model = (config and config.gpu_type) or each.gpu_model
-    if config is not None and any((config.cpu, config.memory, config.gpu)):
+    if config is not None and (config.cpu or config.memory or config.gpu):
         each = Size(quantity(config.cpu), quantity(config.memory), config.gpus)
     count = whole(spec.pod_count)
     if count is None:
         return Size(gpu_model=model)
     amounts = (each.cpu_cores, each.memory_bytes, each.gpus)
-    cpu_cores, memory_bytes, cards = (None if found is None else found * count for found in amounts)
+    cpu_cores, memory_bytes, cards = [None if found is None else found * count for found in amounts]
     return Size(cpu_cores, memory_bytes, cards, model)
 
 
@@ -241,11 +241,12 @@ def job(
     roles = [role_size(spec, sizes) for spec in row.job_specs or ()]
     given = row.request_memory  # in lists a quantity, in GetJob a bare number that counts GiB (unproven)
     memory = quantity(given) if isinstance(given, str) else gibibytes(given)
-    cards = _or_sum(quantity(row.request_gpu), [role.gpus for role in roles])
-    payment_type = "Spot" if any(spec.use_spot_instance for spec in specs) else "PrePaid" if pool_id else "PostPaid"
+    cards = _or_sum(quantity(row.request_gpu), roles, "gpus")
+    payment = "Spot" if True in [spec.use_spot_instance for spec in specs] else "PrePaid" if pool_id else "PostPaid"
     tags = (row.settings.tags if row.settings else None) or {}
-    ended = getattr(row, END_TIMES.get(status, ""), None)
-    finished = utc_time(row.gmt_finish_time) or utc_time(ended) if status in FINISHED else None
+    finished = None
+    if status in FINISHED:
+        finished = utc_time(row.gmt_finish_time) or utc_time(getattr(row, END_TIMES[status]))
     return Job(
         job_id=row.job_id,
         name=row.display_name or "",
@@ -255,7 +256,7 @@ def job(
         user_id=row.user_id or "",
         user_name=row.username or "",
         resource_type=row.resource_type or "",
-        payment_type=row.payment_type or payment_type,  # ListJobs filters by it and does not return it
+        payment_type=row.payment_type or payment,  # ListJobs filters by it and does not return it
         status=status,
         platform_status=word,
         reason=checked_code(row.reason_code),
@@ -266,19 +267,18 @@ def job(
         started=utc_time(row.gmt_running_time),
         finished=finished,
         duration=amount(row.duration),
-        restarts=restart_times(row.restart_times)[0],
-        cpu_cores=_or_sum(quantity(row.request_cpu), [role.cpu_cores for role in roles]),
-        memory_bytes=_or_sum(memory, [role.memory_bytes for role in roles]),
+        restarts=restart_times(row.restart_times, 0),
+        cpu_cores=_or_sum(quantity(row.request_cpu), roles, "cpu_cores"),
+        memory_bytes=_or_sum(memory, roles, "memory_bytes"),
         nodes=amount(row.node_count),
         accelerators=gpus(cards, _model(roles, models.get(pool_id, "")) if cards else ""),
-        tags=tuple((key, value) for key, value in tags.items() if isinstance(value, str)),
+        tags=tuple([(key, value) for key, value in tags.items() if isinstance(value, str)]),
     )
 
 
-def restart_times(given: str | None) -> tuple[int | None, int | None]:
-    """RestartTimes as (used, allowed): "1" in lists, "1/10" in GetJob."""
-    used, _, allowed = (given or "").partition("/")
-    return whole(number(used)), whole(number(allowed))
+def restart_times(given: str | None, place: int) -> int | None:
+    """RestartTimes, "1" in lists and "1/10" in GetJob: at place 0 those used, at place 2 those allowed."""
+    return whole(number((given or "").partition("/")[place]))
 
 
 def gpus(count: float | None, model: str) -> tuple[Accelerators, ...]:
@@ -286,9 +286,9 @@ def gpus(count: float | None, model: str) -> tuple[Accelerators, ...]:
     return () if count is None else (Accelerators("gpu", model, count),)
 
 
-def _or_sum(given: float | None, by_role: Sequence[float | None]) -> float | None:
+def _or_sum(given: float | None, roles: Sequence[Size], name: str) -> float | None:
     """What is given, or the sum over the roles, if it is known for each."""
-    return total(by_role, is_ratio=False) if given is None else given
+    return total([getattr(role, name) for role in roles], is_ratio=False) if given is None else given
 
 
 def _model(roles: Sequence[Size], of_pool: str) -> str:
@@ -329,7 +329,7 @@ def pods(row: JobRow) -> list[object]:
     states = Counter((pod.role, pod.status) for pod in found.values())
     detail = JobPods(
         job_id=row.job_id or "",
-        restarts_allowed=restart_times(row.restart_times)[1],
+        restarts_allowed=restart_times(row.restart_times, 2),
         requested=tuple(RoleCount(role, count) for role, count in requested.items()),
         replaced=tuple(RoleCount(role, count) for role, count in replaced.items()),
         present=tuple(
@@ -433,9 +433,9 @@ class Jobs:
         await self._read_ended(read)
         try:  # of the latest jobs in any status, what the lists did not say: other statuses, and later ones
             since = iso_time(read.now - max(OVERLAP, 2 * read.part.interval))
-            known = {key: (each.platform_status,) for key, (each, _) in read.found.items()}
             with counting_unusable() as fields:
                 rows = (await self._list(read, {"StartTime": since}, read.lists_until)).rows
+                known = {key: (read.found[key][0].platform_status,) for key in rows.keys() & read.found.keys()}
                 news = [row for key, row in rows.items() if row.status and row.status not in known.get(key, TERMINAL)]
                 if not news:
                     fields.clear()  # the other lists have counted them
