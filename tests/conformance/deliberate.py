@@ -36,7 +36,7 @@ import dataclasses
 from trainfleet_exporter.exposition import render
 
 render.FAMILIES = tuple(
-    dataclasses.replace(each, labels=("tier",), read=lambda job: [(("gold",), 1)])
+    dataclasses.replace(each, labels=("tier",), read=lambda _, of: (of, [("gold",)] * len(of), [1] * len(of)))
     if each.name == "trainfleet_job_priority"
     else each
     for each in render.FAMILIES

@@ -41,12 +41,7 @@ class Traps:
         return enter
 
     def run(
-        self,
-        name: str,
-        cloud: Cloud,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture,
+        self, name: str, cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         """Run a case in stepped time with an exporter on the cloud."""
         check, config = self._cases[name]
