@@ -150,11 +150,7 @@ class Trial:
         self._complain("lost as well", map(words, gone - _matching(before.shown, self._may_lack, AFFECTED)))
         if end == KEPT and self.column.is_whole:
             self._complain(
-                "kept for ever",
-                map(
-                    words,
-                    _matching(before.shown, self._row.surely_loses, AFFECTED) - gone,
-                ),
+                "kept for ever", map(words, _matching(before.shown, self._row.surely_loses, AFFECTED) - gone)
             )
 
     async def _judge_recovery(self, end: str) -> None:

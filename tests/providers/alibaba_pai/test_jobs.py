@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+import httpx
+
 from tests.providers.alibaba_pai.cloud import CONFIG, RUNNING, Cloud, FleetOf, at, job
 from tests.support.clock import START
 from tests.support.hang import at_most
@@ -70,12 +72,16 @@ async def test_job_that_changes_during_a_sweep_has_its_latest_state(fleet_of: Fl
     cloud = Cloud()
     cloud.jobs = [job("a", "Queuing"), job("b", GmtCreateTime=at(-60)), job("c", GmtCreateTime=at(-60))]
 
-    def move(operation: str, query: dict[str, str]) -> None:
+    def move(operation: str, query: dict[str, str]) -> httpx.Response | None:
         if query.get("Status") == "Bidding":
             cloud.jobs[0]["Status"] = "Running"
         elif operation == "ListJobs" and not query.keys() & {"Status", "TimeRangeField"}:  # the last list
+            if cloud.jobs[2]["Status"] == "Failed":  # the list is not up to date any more: an end stays
+                rows = [*cloud.jobs[:2], cloud.jobs[2] | {"Status": "Running"}]
+                return httpx.Response(200, json={"TotalCount": 3, "Jobs": rows})
             cloud.jobs[1]["Status"] = "Queuing"
             cloud.jobs[2] |= {"Status": "Failed", "GmtFinishTime": at(0)}
+        return None
 
     cloud.answer = move
     async with fleet_of(cloud) as fleet:

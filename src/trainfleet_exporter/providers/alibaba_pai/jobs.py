@@ -244,9 +244,8 @@ def job(
     cards = _or_sum(quantity(row.request_gpu), roles, "gpus")
     payment = "Spot" if True in [spec.use_spot_instance for spec in specs] else "PrePaid" if pool_id else "PostPaid"
     tags = (row.settings.tags if row.settings else None) or {}
-    finished = None
-    if status in FINISHED:
-        finished = utc_time(row.gmt_finish_time) or utc_time(getattr(row, END_TIMES[status]))
+    is_over = status in FINISHED
+    finished = utc_time(row.gmt_finish_time) or utc_time(getattr(row, END_TIMES[status])) if is_over else None
     return Job(
         job_id=row.job_id,
         name=row.display_name or "",
@@ -435,8 +434,9 @@ class Jobs:
             since = iso_time(read.now - max(OVERLAP, 2 * read.part.interval))
             with counting_unusable() as fields:
                 rows = (await self._list(read, {"StartTime": since}, read.lists_until)).rows
-                known = {key: (read.found[key][0].platform_status,) for key in rows.keys() & read.found.keys()}
-                news = [row for key, row in rows.items() if row.status and row.status not in known.get(key, TERMINAL)]
+                known = {key: read.found[key][0] for key in rows.keys() & read.found.keys()}
+                said = {key: LIVE if it.status in FINISHED else (it.platform_status,) for key, it in known.items()}
+                news = [row for key, row in rows.items() if row.status and row.status not in said.get(key, TERMINAL)]
                 if not news:
                     fields.clear()  # the other lists have counted them
             read.found |= await self._translate(read, news)
