@@ -70,7 +70,7 @@ async def test_gpus_that_cannot_be_read_are_unknown(fleet_of: FleetOf) -> None:
 
 async def test_job_that_changes_during_a_sweep_has_its_latest_state(fleet_of: FleetOf) -> None:
     cloud = Cloud()
-    cloud.jobs = [job("a", "Queuing"), job("b", GmtCreateTime=at(-60)), job("c", GmtCreateTime=at(-60))]
+    cloud.jobs = [job("a", "Queuing"), *(job(job_id, GmtCreateTime=at(-60)) for job_id in "bcd")]
 
     def move(operation: str, query: dict[str, str]) -> httpx.Response | None:
         if query.get("Status") == "Bidding":
@@ -80,17 +80,18 @@ async def test_job_that_changes_during_a_sweep_has_its_latest_state(fleet_of: Fl
                 rows = [*cloud.jobs[:2], cloud.jobs[2] | {"Status": "Running"}]
                 return httpx.Response(200, json={"TotalCount": 3, "Jobs": rows})
             cloud.jobs[1]["Status"] = "Queuing"
+            cloud.jobs[3]["Status"] = "Stopped"  # an end without its time: the next poll looks it up
             cloud.jobs[2] |= {"Status": "Failed", "GmtFinishTime": at(0)}
         return None
 
     cloud.answer = move
     async with fleet_of(cloud) as fleet:
-        for _ in range(2):
+        for stopped in range(2):
             assert await fleet.exporter.poll_once()
             assert len(await fleet.lines('job_status{provider="p",job_id="a"')) == 1
             for job_id, status in ("a", "running"), ("b", "queued"), ("c", "failed"):
                 assert await fleet.value(f'job_status{{job_id="{job_id}",status="{status}"}}') == 1
-            assert await fleet.value(RUNNING) == 1
+            assert await fleet.value(RUNNING) == 2 - stopped
             assert await fleet.value('jobs{workspace_id="1",status="queued",platform_status="Queuing"}') == 1
             assert await fleet.value('jobs_finished_total{workspace_id="1",status="failed"}') == 1
 

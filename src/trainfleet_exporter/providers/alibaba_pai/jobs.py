@@ -437,6 +437,7 @@ class Jobs:
                 known = {key: read.found[key][0] for key in rows.keys() & read.found.keys()}
                 said = {key: LIVE if it.status in FINISHED else (it.platform_status,) for key, it in known.items()}
                 news = [row for key, row in rows.items() if row.status and row.status not in said.get(key, TERMINAL)]
+                news = [row for row in news if row.gmt_finish_time or row.status not in TERMINAL]  # an end has its time
                 if not news:
                     fields.clear()  # the other lists have counted them
             read.found |= await self._translate(read, news)
@@ -447,7 +448,6 @@ class Jobs:
         look_up = partial(self._look_up_list if in_lists else self._look_up, read)
         await read.look_up(look_up, at_once=_AT_ONCE if in_lists else 1)
         ended = [job.job_id for job, _ in read.found.values() if read.tracker.has_just_ended(job)]
-        # The answer of GetJob has the end of the history.
         await self._read_last(read, [key for key in ended if in_lists or key not in missing][:_LAST_HISTORIES])
 
     async def _read_ended(self, read: WorkspaceRead) -> None:
