@@ -162,9 +162,9 @@ def _compare_finished(jobs: list[Any], ends: dict[float, float], answers: list[d
 
 
 def test_the_tally_takes_the_latest_answer_of_a_poll() -> None:
-    told = "1 100 old Running, 11 100 a Queuing, 11 100 b Running, 12 100 a Running, 13 100 b Failed, 13 1 c Running"
+    rows = "1 100 old Running, 11 100 a Queuing, 11 100 b Running, 12 100 a Running, 13 100 b Failed, 13 1 c Running"
     answers = [
         {"operation": "ListJobs", "time": int(time), "query": {"WorkspaceId": "w", "PageSize": size}, "rows": [row]}
-        for time, size, *row in map(str.split, told.split(","))
+        for time, size, *row in map(str.split, rows.split(","))
     ]
     assert _live_tally(answers, 10, 20) == {("w", "Running"): 1}

@@ -96,8 +96,8 @@ class ApiClient:
     async def call(self, call: Call, into: type[Any] = dict, *, deadline: float) -> Any:
         """Return the JSON object of a good response as `into` (see transport.payload), by `deadline` (loop time).
 
-        For an empty response, if `Call.may_be_empty` allows it, return `into()`. Raises only CloudError. Transient
-        ones, but no timeouts, are tried again twice, till the poll gives the operation up (Caller): the last real one.
+        For an empty response, if `Call.may_be_empty` allows it, return `into()`. Raises only CloudError, the last real
+        one. Transient ones except timeouts are tried again twice, unless the poll has given the operation up (Caller).
         """
         try:
             mark = await self._prepare(call, deadline)
